@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -94,6 +94,45 @@ class Carried:
     from_offset: int | None = described(
         "Offset of the first record of that partition that the model had not learnt.", None, ge=0
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PartialDependence:
+    """The mean prediction as a function of one feature, the others being as they come: which way it moves the predictions (iPDP)."""
+
+    feature: str = described("The feature.", "dep_hour")
+    points: Sequence[float] = described(
+        "Its values, equidistant between its 5 % and its 95 % quantile.", [6.0, 14.0, 22.0]
+    )
+    values: Sequence[float] = described("The mean prediction with each of them.", [0.12, 0.2, 0.31])
+    std: Sequence[float | None] = described(
+        "Standard errors of the means; null where they are not known yet. They err together, so that the shape is more certain than the level.",
+        [0.01, 0.011, 0.012],
+    )
+    records: int = described("Records that were asked about.", 900, ge=2, unit="records")
+    label: str | None = described("The class whose probability is followed; null in a regression.", "true")
+
+    def sentence(self, name: str | None = None) -> str:
+        """Which way the feature moves the prediction, in words; ``name`` is what the feature is called.
+
+        >>> PartialDependence("hour", [6.0, 14.0, 22.0], [0.12, 0.2, 0.31], [0.0] * 3, 900, "true").sentence()
+        'a higher hour raises the prediction of true from 0.12 to 0.31 (hour from 6 to 22)'
+        >>> PartialDependence("hour", [6.0, 14.0, 22.0], [0.1, 0.4, 0.12], [0.0] * 3, 900, None).sentence()
+        'the prediction is highest, 0.4, where hour is 14, and lowest, 0.1, where it is 6'
+        """
+        name, low, high = name or self.feature, min(self.values), max(self.values)
+        what = "the prediction" + (f" of {self.label}" if self.label is not None else "")
+        if low == high:
+            return f"{name} does not move {what}"
+        effect, top, bottom = (
+            self.values[-1] - self.values[0],
+            self.values.index(high),
+            self.values.index(low),
+        )
+        if abs(effect) < 0.5 * (high - low):
+            return f"{what} is highest, {high:.2g}, where {name} is {self.points[top]:.3g}, and lowest, {low:.2g}, where it is {self.points[bottom]:.3g}"
+        ends = f"{name} from {self.points[0]:.3g} to {self.points[-1]:.3g}"
+        return f"a higher {name} {'raises' if effect > 0.0 else 'lowers'} {what} from {self.values[0]:.2g} to {self.values[-1]:.2g} ({ends})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +237,11 @@ class Explanation(Message):
         absent=None,
     )
     notices: tuple[str, ...] = described("What an operator accepted since the message before, in words.", [])
+    partial_dependence: tuple[PartialDependence, ...] = described(
+        "Which way features move the predictions: a curve of each feature that `partial_dependence` asks for, once there is one.",
+        [],
+        absent=[],
+    )
     digest: str = described(
         "Rolling hash over this partition's messages: blake2b-128 of the digest before and this message's bytes up to "
         '`,"digest":`.',

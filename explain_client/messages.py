@@ -8,7 +8,7 @@ from explain_client.alarm import Alarm, Moment, SegmentName, Side
 from explain_client.challenger import Challenger, LossDifference
 from explain_client.dead_letter import DeadLetterHeaders
 from explain_client.drift import AlarmReference, Drift, Window
-from explain_client.explanation import Explanation, LabelDelay, ModelVersion, Skew
+from explain_client.explanation import Explanation, LabelDelay, ModelVersion, PartialDependence, Skew
 from explain_client.fields import is_date, unframed, utc
 from explain_client.importance import Importance, Importances, Losses
 from explain_client.prediction import EarlierPrediction, Prediction, Reason
@@ -30,6 +30,7 @@ __all__ = [
     "Losses",
     "ModelVersion",
     "Moment",
+    "PartialDependence",
     "Prediction",
     "Reason",
     "Row",

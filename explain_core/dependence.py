@@ -10,14 +10,15 @@ import numpy as np
 from explain_core.engine.smoothing import BLOCK
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row, wrap
-from explain_core.reservoirs import GeometricReservoir, ReservoirState
+from explain_core.reservoirs import GeometricReservoir, Reservoir, ReservoirState
 from explain_core.smoothing import Array, Smoother, SmootherState
 from explain_core.state import State, check
 
 ENDS = 0.05, 0.95
 """Quantiles of a feature's values between which its curve is."""
-MOVED = 0.25
-"""A curve begins anew where an end of these has moved by more than this share of the width."""
+INSIDE, NARROWER = 0.7, 0.4
+"""A curve begins anew where less than the first share of the values, of which it was made for nine in ten, lies between its ends, or where these quantiles are apart by
+less than the second share of its width. Quantiles themselves err too much for that: those of 100 rows of a feature with heavy tails move by half of the width by chance."""
 MOST = 100
 """Points of a curve."""
 
@@ -32,7 +33,7 @@ class CurveState(State, frozen=True):
 class DependenceState(State, frozen=True):
     """The rows that say where the features are, and the curves that have begun."""
 
-    reservoir: ReservoirState
+    reservoir: ReservoirState | None
     curves: dict[str, CurveState]
 
 
@@ -73,7 +74,7 @@ class IncrementalPDP:
     """The mean prediction as a function of a feature, the others being as they come; follows the stream, and needs no label.
 
     Each record is predicted with the feature at each point of a grid; the predictions at a point are smoothed as importances are. The grid is equidistant
-    between the 5 % and the 95 % quantile of the rows of a geometric reservoir. Where these have moved by a quarter of the width, the curve begins anew.
+    between the 5 % and the 95 % quantile of the rows of a reservoir. Where less than 70 % of these lie on it by now, or it has become too wide, the curve begins anew.
     Records in which the feature is missing or no number are left out of its curve. As every partial dependence it asks the model for combinations of features
     that may never come.
 
@@ -82,7 +83,7 @@ class IncrementalPDP:
     model
         Anything ``explain_core.models.wrap`` takes. It is read, never taught.
     features
-        Whose curves are drawn.
+        Whose curves are drawn; ``follow`` chooses others.
     task
         "classification" or "regression".
     label
@@ -91,16 +92,16 @@ class IncrementalPDP:
         Of a curve, from 2 to 100.
     alpha
         Smoothing parameter in (0, 1]; None for a plain mean.
-    size
-        Rows of the reservoir; curves begin once it is full.
+    reservoir
+        The rows that say where features are: how many, or a reservoir that others fill. Curves begin once it is full.
     seed
-        Of the reservoir.
+        Of a reservoir of its own.
 
     Raises ``ValueError`` for arguments that do not fit.
 
     >>> from random import Random
     >>> rng = Random(1)
-    >>> pdp = IncrementalPDP(lambda x: 2.0 * x["a"] - x["b"], ["a", "b"], task="regression", size=50)
+    >>> pdp = IncrementalPDP(lambda x: 2.0 * x["a"] - x["b"], ["a", "b"], task="regression", reservoir=50)
     >>> for _ in range(500):
     ...     pdp.explain_one({"a": rng.random(), "b": rng.random()})
     >>> [curve.effect > 0.0 for curve in pdp.curves]
@@ -116,11 +117,11 @@ class IncrementalPDP:
         label: Any = None,
         points: int = 10,
         alpha: float | None = 0.001,
-        size: int = 100,
+        reservoir: Reservoir | int = 100,
         seed: int = 0,
     ) -> None:
-        if not features or len(set(features)) < len(features):
-            raise ValueError(f"features: {list(features)} must be at least one, and none twice")
+        if len(set(features)) < len(features):
+            raise ValueError(f"features: {list(features)} has one twice; take it out")
         if (label is None) == (task == "classification"):
             raise ValueError(
                 f"label: {label!r} with task {task}; a classification names the class whose probability is followed"
@@ -129,9 +130,20 @@ class IncrementalPDP:
             raise ValueError(f"points: {points} is not between 2 and {MOST}; 10 is usual")
         self.model, self.features, self.label = wrap(model, task), tuple(features), label
         self._points, self._alpha = points, alpha
-        self.reservoir = GeometricReservoir(size, seed)
+        self._own: GeometricReservoir | None = None
+        self.reservoir: Reservoir
+        if isinstance(reservoir, int):
+            self.reservoir = self._own = GeometricReservoir(reservoir, seed)
+        else:
+            self.reservoir = reservoir
         self._grids: dict[str, Array] = {}
         self._smoothers: dict[str, Smoother] = {}
+
+    def follow(self, features: Sequence[str]) -> None:
+        """Draw the curves of these from now on; those of others end."""
+        self.features = tuple(features)
+        for name in [name for name in self._grids if name not in self.features]:
+            del self._grids[name], self._smoothers[name]
 
     def explain_one(self, x: Row) -> None:
         """Take in a record. Raises ``ValueError`` for predictions that are not finite; then nothing has changed."""
@@ -150,7 +162,8 @@ class IncrementalPDP:
             smoother.update(np.array([found[place * self._points : (place + 1) * self._points]]))
             if smoother.n % BLOCK == 0:
                 smoother.end_block()
-        self.reservoir.add(dict(x))
+        if self._own is not None:
+            self._own.add(dict(x))
 
     def _grid(self, name: str) -> Array | None:
         """That of the curve, a new one where the feature has moved; None while too little is known of it."""
@@ -164,7 +177,8 @@ class IncrementalPDP:
         low, high = np.quantile(values, ENDS).tolist()
         if old is not None:
             first, last = float(old[0]), float(old[-1])
-            if max(abs(low - first), abs(high - last)) <= MOVED * (last - first) or not low < high:
+            inside = sum(first <= value <= last for value in values) / len(values)
+            if not low < high or (inside >= INSIDE and high - low >= NARROWER * (last - first)):
                 return old
         return np.linspace(low, high, self._points) if low < high else None
 
@@ -190,12 +204,14 @@ class IncrementalPDP:
             name: CurveState(self._grids[name].tolist(), smoother.state())
             for name, smoother in self._smoothers.items()
         }
-        return DependenceState(self.reservoir.state(), curves)
+        return DependenceState(None if self._own is None else self._own.state(), curves)
 
     def restore(self, state: DependenceState) -> None:
         """Take a stored state on, before the first record. Raises ``StateError`` where it is none of such features."""
         check(set(state.curves) <= set(self.features), "partial dependence: of other features")
-        self.reservoir.restore(state.reservoir)
+        check((state.reservoir is None) == (self._own is None), "partial dependence: with rows, or without")
+        if self._own is not None and state.reservoir is not None:
+            self._own.restore(state.reservoir)
         for name, stored in state.curves.items():
             grid = np.array(stored.grid, np.float64)
             check(

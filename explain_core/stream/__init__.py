@@ -2,7 +2,15 @@
 
 from explain_core.stream.events import Alarm, Event, Record, RiskChanged, Subject
 from explain_core.stream.explainer import StreamExplainer
-from explain_core.stream.options import Alarming, Comparing, Explainer, Options, Reasoning, Windowing
+from explain_core.stream.options import (
+    Alarming,
+    Comparing,
+    Explainer,
+    Following,
+    Options,
+    Reasoning,
+    Windowing,
+)
 from explain_core.stream.reasoner import Predicted
 
 __all__ = [
@@ -11,6 +19,7 @@ __all__ = [
     "Comparing",
     "Event",
     "Explainer",
+    "Following",
     "Options",
     "Predicted",
     "Reasoning",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
 from explain_core import losses as known_losses
 from explain_core.alarms.detector import Position
+from explain_core.dependence import DependenceState
 from explain_core.evaluation.choice import choose
 from explain_core.evaluation.learned import LearnedEvaluator
 from explain_core.explanation import Explanation
@@ -26,6 +28,7 @@ from explain_core.random import derive_seed
 from explain_core.reservoirs import GeometricReservoir, ReservoirState, UniformReservoir, make_reservoir
 from explain_core.state import Count, Pack, State, Unpack, check
 from explain_core.stream.events import Learnt
+from explain_core.stream.followed import Followed
 from explain_core.stream.models import ModelData, model_data, restored_model
 from explain_core.stream.options import Explainer, Options
 from explain_core.stream.served import Served, ServedData
@@ -51,6 +54,7 @@ class ExplainedModelData(State, frozen=True):
     periods: PeriodsState | None = None
     worse: WorthData | None = None
     unlabelled: Count = 0
+    followed: DependenceState | None = None
 
 
 class Ended(NamedTuple):
@@ -73,6 +77,7 @@ class ExplainedModel:
     ``stored``        without it others keep the model
     ``leader``        another explained model, which fills and stores the reservoirs
     ``periods``       whether means over ``options.periods`` are kept
+    ``labels``        codes of the classes, a mapping that grows, for ``options.following``
     ================  ==========================================================================================
 
     Raises ``ValueError`` where the estimators do not suit the model.
@@ -88,6 +93,7 @@ class ExplainedModel:
         stored: bool = True,
         leader: ExplainedModel | None = None,
         periods: bool = True,
+        labels: Mapping[Any, int] = MappingProxyType({}),
     ) -> None:
         self.model, self.options = model, options
         self._static, self._stored = static, stored and not static
@@ -119,6 +125,13 @@ class ExplainedModel:
         }
         self.periods = Periods(options.periods) if periods else None
         self.worth = Worth()
+        self.followed: Followed | None = None
+        """Which way features move the predictions, where that is asked for."""
+        if options.following is not None and leader is None:
+            if not self.explainers:
+                raise ValueError("following: curves are of the first explainer's rows, and there is none")
+            first = next(iter(self.explainers.values()))
+            self.followed = Followed(model, options.following, first, alpha, labels)
         self.records = 0
         """That it has taken in."""
         self.unlabelled = 0
@@ -198,6 +211,8 @@ class ExplainedModel:
             reservoir.add(x)
         self._add_up()
         self.unlabelled += 1
+        if self.followed is not None:
+            self.followed.add(x, self.unlabelled)
         return self.learnt(explains, unlabelled=True)
 
     @property
@@ -226,6 +241,8 @@ class ExplainedModel:
         self.records += 1
         if self.served is not None and served is not None:
             self.served.add(y, served, prediction)
+        if self.followed is not None:
+            self.followed.add(x, self.records)
         return losses
 
     def learnt(self, explained: bool, unlabelled: bool = False) -> Learnt:
@@ -238,6 +255,12 @@ class ExplainedModel:
         segments = {name: [segments.newest] for name, segments in self.segments.items() if name in increments}
         losses = self.performance.newest[None]
         return Learnt(None if unlabelled else losses, [0] if explained else [], increments, segments)
+
+    @property
+    def most(self) -> int:
+        """How many records a block may have at most."""
+        most = self.blocks.most(self.records)
+        return most if self.followed is None else min(most, self.followed.room(self.records))
 
     @property
     def in_blocks(self) -> bool:
@@ -269,6 +292,8 @@ class ExplainedModel:
             for truth, given, own in zip(truths, served, self.blocks.told(predictions), strict=False):
                 if given is not None:
                     self.served.add(truth, given, own)
+        if self.followed is not None:
+            self.followed.add(xs[n - 1], self.records)
         return predictions, Learnt(losses, explained, increments, values)
 
     def _add_up(self) -> None:
@@ -328,6 +353,7 @@ class ExplainedModel:
             periods=None if self.periods is None else self.periods.state(),
             worse=self.worth.state(),
             unlabelled=self.unlabelled,
+            followed=None if self.followed is None else self.followed.state(),
         )
 
     def restore(self, data: ExplainedModelData, unpack: Unpack) -> None:
@@ -359,4 +385,7 @@ class ExplainedModel:
             self.periods.restore(data.periods, shapes)
         if self.served is not None and data.served is not None:
             self.served.restore(data.served)
+        check((data.followed is None) == (self.followed is None), "followed: with curves, or without")
+        if self.followed is not None and data.followed is not None:
+            self.followed.restore(data.followed, self.model)
         self._group()

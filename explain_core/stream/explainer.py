@@ -172,7 +172,7 @@ class StreamExplainer:
         columns: Sequence[str] | None = None,
     ) -> Slot:
         """A slot for a model. A ``shared`` challenger is stored by others; ``columns`` are the features that the model takes."""
-        explained = ExplainedModel(model, options, seed, static=static)
+        explained = ExplainedModel(model, options, seed, static=static, labels=self.labels)
         challengers = [
             Challenger(other, explained, options, seed, static=challenger_static, stored=not shared)
             for other in ([] if challenger is None else [challenger])

@@ -125,6 +125,26 @@ class Reasoning:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Following:
+    """Which way features move the predictions: see ``explain_core.IncrementalPDP``, which follows the rows of the first explainer's reservoir.
+
+    ====================  ======================================================================================
+    ``features``          whose curves are drawn
+    ``top``               and of the first explainer's so many most important features, and of those that were among them, as long as they are among twice as many
+    ``points``            of a curve
+    ``every``             each so-manyth record is asked about
+    ``label``             the class whose probability is followed, by default of two classes the one whose name is last; there is none in a regression
+    ====================  ======================================================================================
+    """
+
+    features: Sequence[str] = ()
+    top: int = 0
+    points: int = 10
+    every: int = 10
+    label: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """What is kept of a model and its records.
 
@@ -140,6 +160,7 @@ class Options:
     ``alarms``            None: nothing is watched
     ``drift``             None: there are no windows
     ``comparing``         how a challenger is compared
+    ``following``         which curves of partial dependence there are; None: none
     ``reasoning``         how ``StreamExplainer.predict`` explains, against the first explainer's reservoir; None: it does not
     ====================  ======================================================================================
     """
@@ -155,4 +176,5 @@ class Options:
     alarms: Alarming | None = None
     drift: Windowing | None = None
     comparing: Comparing = Comparing()
+    following: Following | None = None
     reasoning: Reasoning | None = None

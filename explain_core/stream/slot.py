@@ -86,7 +86,7 @@ class Slot:
     @property
     def most(self) -> int:
         """How many records a block may have at most."""
-        return min(kept.blocks.most(kept.records) for kept in self.models)
+        return min(kept.most for kept in self.models)
 
     def fold_block(self, block: RecordBlock, n: int) -> list[tuple[Array, Learnt]]:
         """``predict`` and ``learn`` of the first records of a block, at most so many; predictions of the model and of its challengers, and what is known

@@ -8,6 +8,7 @@ import pytest
 
 from explain_core import IncrementalPDP
 from explain_core.dependence import DependenceState
+from explain_core.reservoirs import GeometricReservoir
 
 
 def records(n, seed=0, scale=1.0):
@@ -20,7 +21,7 @@ def model(x):
 
 
 def pdp(**settings):
-    return IncrementalPDP(model, ["a", "b"], **{"task": "regression", "size": 50, **settings})
+    return IncrementalPDP(model, ["a", "b"], **{"task": "regression", "reservoir": 50, **settings})
 
 
 def test_a_curve_is_the_mean_of_the_predictions_with_the_feature_at_each_point():
@@ -59,7 +60,7 @@ def test_a_curve_follows_a_feature_that_moves():
 
 def test_of_a_classifier_it_follows_one_class_and_leaves_out_what_is_no_number():
     found = IncrementalPDP(
-        lambda x: {"no": 1.0 - (x["a"] or 0.0), "yes": x["a"] or 0.0}, ["a"], label="yes", size=20
+        lambda x: {"no": 1.0 - (x["a"] or 0.0), "yes": x["a"] or 0.0}, ["a"], label="yes", reservoir=20
     )
     for i, x in enumerate(records(220)):
         found.explain_one({**x, "a": None} if i % 2 else x)
@@ -70,7 +71,7 @@ def test_of_a_classifier_it_follows_one_class_and_leaves_out_what_is_no_number()
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"features": []}, "features"),
+        ({"features": ["a", "a"]}, "features"),
         ({"label": "yes"}, "label"),
         ({"points": 1}, "points"),
         ({"task": "classification"}, "label"),
@@ -79,3 +80,33 @@ def test_of_a_classifier_it_follows_one_class_and_leaves_out_what_is_no_number()
 def test_arguments_that_do_not_fit_are_refused(settings, said):
     with pytest.raises(ValueError, match=said):
         IncrementalPDP(model, **{"features": ["a"], "task": "regression", **settings})
+
+
+def test_chance_moves_no_curve_not_even_of_heavy_tails():
+    rng = random.Random(5)
+    found = IncrementalPDP(lambda x: x["a"], ["a"], task="regression")
+    for _ in range(6_100):
+        found.explain_one({"a": math.sinh(1.2 * rng.gauss(0, 1)) / 1.5})
+    assert found.curves[0].records == 6_000
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(2.5, 0.0), (0.25, 0.0), (1.0, 2.0), (1.0, -2.0)])
+def test_a_curve_begins_anew_where_its_feature_is_elsewhere(scale, shift):
+    rng = random.Random(6)
+    found = IncrementalPDP(lambda x: x["a"], ["a"], task="regression", reservoir=50)
+    for i in range(1_200):
+        x = rng.gauss(0, 1)
+        found.explain_one({"a": x if i < 600 else scale * x + shift})
+    assert found.curves[0].records < 600
+
+
+def test_it_follows_what_it_is_told_and_a_reservoir_of_others():
+    rows, given = GeometricReservoir(20, 1), records(120)
+    found = IncrementalPDP(model, [], task="regression", reservoir=rows)
+    for i, x in enumerate(given):
+        found.follow(["a"] if i < 80 else ["b", "a"] if i < 100 else ["b"])
+        found.explain_one(x)
+        assert len(rows.rows) == min(i, 20)
+        rows.add(x)
+    assert found.state().reservoir is None
+    assert [(curve.feature, curve.records) for curve in found.curves] == [("b", 40)]

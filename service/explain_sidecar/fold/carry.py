@@ -238,6 +238,10 @@ def _explained(fresh: ExplainedModelData, old: ExplainedModelData, carry: Carry)
         found["performance"] = _performance(old.performance, rows)
     if keeps("served"):
         found["served"] = old.served
+    if keeps("partial dependence") and old.followed is not None:
+        curves = old.followed.curves.items()
+        kept = {name: curve for name, curve in curves if features is None or name in features}
+        found["followed"] = replace(old.followed, curves=kept)
     if keeps("periods") and keeps("model") and old.periods is not None:
         sources = {
             name

@@ -24,7 +24,9 @@ from explain_core.models.empty import Performance
 from explain_core.stream import Alarm, RiskChanged, Subject, about
 from explain_core.stream.challenger import Challenger
 from explain_core.stream.explained import ExplainedModel
+from explain_core.stream.followed import Followed
 from explain_core.stream.slot import Slot
+from explain_sidecar.fold.served import label_text
 from explain_sidecar.fold.sizes import HEADROOM
 from explain_sidecar.settings import Settings
 
@@ -66,6 +68,13 @@ def explanation(slot: Slot, position: Position, settings: Settings) -> dict[str,
         },
         "periods": [about.period(explained, ended, position) for ended in explained.ended(position)],
     }
+
+
+def curves(followed: Followed, labels: Sequence[Any]) -> list[dict[str, Any]]:
+    """What an explanation says of partial dependence; NaN becomes null in JSON."""
+    code = followed.code
+    label = None if code is None else label_text(labels[code])
+    return [{**curve._asdict(), "label": label} for curve in followed.curves]
 
 
 def weights(explained: ExplainedModel) -> dict[str, float]:

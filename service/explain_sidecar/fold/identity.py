@@ -205,6 +205,15 @@ def parts(identity: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     if identity.get("challenger"):
         found["challenger"] = found["labels"] | of("challenger")
         found["comparison"] = model | found["challenger"] | of("comparison") | every
+    curves = identity.get("partial_dependence", {})
+    if curves.get("features") or curves.get("top"):
+        importances = of("explainers") | of("features") if curves.get("top") else {}
+        found["partial dependence"] = (
+            found["performance"]
+            | of("dependence")
+            | {"reservoir": reservoir_of(identity["explainers"][0])}
+            | importances
+        )
     if own.get("waiting"):
         found["waiting"] = found["labels"] | of("waiting")
     if own.get("versions"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from explain_core.importance import estimator
 from explain_core.models import Model
 from explain_core.smoothing import alpha_of
-from explain_core.stream import Alarming, Comparing, Explainer, Options, Reasoning, Windowing
+from explain_core.stream import Alarming, Comparing, Explainer, Following, Options, Reasoning, Windowing
 from explain_sidecar.errors import UserError
 from explain_sidecar.settings import ExplainerSettings, Settings
 
@@ -13,6 +13,7 @@ from explain_sidecar.settings import ExplainerSettings, Settings
 def options_of(settings: Settings) -> Options:
     """Raises ``UserError`` where an explainer names a class that cannot be imported."""
     explain, record, alarms, drift = settings.explain, settings.record, settings.alarms, settings.drift
+    dependence = settings.partial_dependence
     return Options(
         explainers=[_explainer(chosen) for chosen in settings.explainers],
         every=explain.every,
@@ -50,6 +51,15 @@ def options_of(settings: Settings) -> Options:
             confidence=settings.challenger.confidence,
             limits=settings.challenger.limits,
         ),
+        following=Following(
+            features=dependence.features,
+            top=dependence.top,
+            points=dependence.points,
+            every=dependence.every,
+            label=dependence.label,
+        )
+        if dependence.enabled
+        else None,
         reasoning=Reasoning(space=settings.predictions.space, most=settings.predictions.most)
         if settings.predictions.enabled
         else None,

@@ -376,6 +376,9 @@ class PartitionState:
             else msgspec.structs.asdict(self.carried),
             "notices": self.notices,
         }
+        followed = self.explained.followed
+        if followed is not None:
+            body["partial_dependence"] = contents.curves(followed, list(self.labels))
         outputs = [self._message("explanations", "explanation/1", body, record, sample.timestamp, sample.id)]
         self.notices = []
         if "rows" in self.chains:

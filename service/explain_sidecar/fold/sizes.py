@@ -14,7 +14,7 @@ import orjson
 from explain_client.importance import Importance
 from explain_client.periods import Driver, Mean
 from explain_sidecar.errors import UserError
-from explain_sidecar.settings import Settings
+from explain_sidecar.settings import DependenceSettings, Settings
 
 HEADROOM = 16_384
 """Largest overhead of a message in bytes: headers, the error of a dead letter, fields of fixed length, Kafka's frame."""
@@ -76,6 +76,7 @@ class ExplanationSize:
             (times + (explainer.by is not None)) * count * _cells(explainer.groups)
             for count, explainer in zip(losses, explainers, strict=True)
         ) + self._averaged([name for explainer in explainers for name in explainer.groups])
+        about += _curves(settings.partial_dependence, record.max_string)
         self._rest = HEADROOM + about + identity + groups + segments
         self._named = record.features or []
         if self.of(()) > settings.emit.max_bytes:
@@ -93,6 +94,12 @@ class ExplanationSize:
         """Drivers and means over periods of features."""
         rows, size, times = self._means
         return rows * sum(times * len(orjson.dumps(name)) + size for name in names)
+
+
+def _curves(chosen: DependenceSettings, longest: int) -> int:
+    """Of partial dependence: points, values and their errors, and names of a feature and a class each."""
+    curves = len(chosen.features) + 2 * chosen.top
+    return curves * (256 + 3 * 25 * chosen.points + 2 * 6 * longest)
 
 
 def _cells(names: Iterable[str]) -> int:

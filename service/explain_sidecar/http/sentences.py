@@ -28,6 +28,11 @@ def sentence(chosen: ShownVersion, column: Column, stories: Sequence[Story] | No
         if driven is None
         else driven.sentence(most=3, loss=_words(column[1]))
     )
+    if driven is not None and driven.drivers:
+        names = {found.feature for found in driven.drivers[:3]}
+        driver += "".join(
+            f"; {curve.sentence()}" for curve in newest.partial_dependence if curve.feature in names
+        )
     driver = driver[0].upper() + driver[1:] if driven is None or not driven.drivers else driver
     rejecting = ""
     if newest.rejected_recently > MANY:

@@ -136,6 +136,15 @@ class Page:
                 body |= self._importance(partition, chosen, column)
                 body["challenger"] = challenger(newest, column)
                 body["periods"] = period_sentences(chosen, column)
+                body["curves"] = [
+                    {
+                        "feature": curve.feature,
+                        "points": list(curve.points),
+                        "values": list(curve.values),
+                        "sentence": curve.sentence(),
+                    }
+                    for curve in newest.partial_dependence
+                ]
             case "partitions":
                 body["grid"] = grid(feed, known, column, selection.feature)
                 compared = body["grid"]["compared"]

@@ -15,6 +15,7 @@ from explain_core import losses as known_losses
 from explain_sidecar.errors import SettingsError
 from explain_sidecar.settings.base import MESSAGES, Part
 from explain_sidecar.settings.checkpoint import CheckpointSettings, RecoverySettings
+from explain_sidecar.settings.dependence import DependenceSettings
 from explain_sidecar.settings.drift import AlarmSettings, DriftSettings
 from explain_sidecar.settings.explain import (
     EmitSettings,
@@ -56,6 +57,7 @@ __all__ = [
     "CheckpointSettings",
     "CloudEventsSettings",
     "CommitSettings",
+    "DependenceSettings",
     "DriftSettings",
     "Effective",
     "EmitSettings",
@@ -125,6 +127,7 @@ class Settings(BaseSettings):
     emit: EmitSettings = Field(default_factory=EmitSettings)
     rows: RowsSettings = Field(default_factory=RowsSettings)
     predictions: PredictionSettings = Field(default_factory=PredictionSettings)
+    partial_dependence: DependenceSettings = Field(default_factory=DependenceSettings)
     commit: CommitSettings = Field(default_factory=CommitSettings)
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
     recovery: RecoverySettings = Field(default_factory=RecoverySettings)
@@ -235,6 +238,7 @@ class Settings(BaseSettings):
                     f"{self.predictions.label!r} is a class, and model.task is regression; take it out",
                 )
             )
+        problems += self.partial_dependence.contradictions(self.record, self.model.task)
         problems += self.join.contradictions(self.app_id, self.topics, self.record, self.model.task)
         refuse(problems)
         refuse(self._contradictions_of_the_model() + self._contradictions_of_the_challenger())

@@ -29,6 +29,7 @@ export function show(body, page) {
   fill(byId("importance-none"), !seen.length ? "No feature is known yet." : !matching.length ? `No feature is called like “${page.selection.search}”.` : "");
   if (!focus) return;
   showFocus(focus, range, page);
+  showDependence(body.curves.find((curve) => curve.feature === focus.feature));
   const low = Math.min(0, ...seen.map((row) => (row.value ?? 0) - (row.half ?? 0)));
   const high = Math.max(1e-9, ...seen.map((row) => (row.value ?? 0) + (row.half ?? 0)));
   const ends = bounds(seen.map((row) => row.values));
@@ -43,6 +44,18 @@ export function show(body, page) {
   if (course.times.length < 2) return;
   heat.update({ times: course.times, rows: matching, range, focus: focus.feature });
   ranks.update({ times: course.times, rows: seen, range, focus: focus.feature });
+}
+
+// Which way the feature in focus moves the prediction, where that is asked for: the curve over its values, and a sentence.
+function showDependence(curve) {
+  const place = byId("dependence");
+  place.hidden = !curve;
+  if (!curve) return;
+  if (!place.querySelector("svg")) place.prepend(makeSpark(["model"]));
+  const [low, high] = bounds([curve.values]);
+  const sentence = `${curve.sentence.charAt(0).toUpperCase()}${curve.sentence.slice(1)}.`;
+  drawSpark(place.firstChild, { times: curve.points, lines: [curve.values], marks: [], range: [curve.points[0], curve.points.at(-1)], low, high, label: sentence });
+  fill(place.lastChild, sentence);
 }
 
 // The second model, where there is one, and what it uses more or less than the first.
