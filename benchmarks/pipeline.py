@@ -294,7 +294,7 @@ class Pipeline:
         assert "Traceback" not in done.stderr
         return done
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 60) -> None:
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 180) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, "\n".join(

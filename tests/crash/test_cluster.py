@@ -14,5 +14,5 @@ def test_after_the_death_of_the_coordinator_every_byte_is_that_of_the_oracle(
     kills, verdict = run(7, evidence=tmp_path)
     assert verdict.problems == [], f"logs in {tmp_path}"
     assert [kill.coordinator for kill in kills] == [True]
-    assert verdict.records > 1_000
-    assert verdict.messages > verdict.records / 4
+    assert verdict.records > 500
+    assert verdict.messages > verdict.records / 2
