@@ -56,6 +56,10 @@ crash: setup ## run the crash campaign: SEED=1 FAULTS=100 STATE=build/crash STRE
 	nice $(BIN)/python -m tests.crash --seed $(or $(SEED),1) --faults $(or $(FAULTS),100) --state $(or $(STATE),build/crash) \
 	  $(if $(STREAM),--stream $(STREAM)) $(if $(DATA),--data $(DATA)) $(if $(RATE),--rate $(RATE))
 
+.PHONY: versions
+versions: setup ## kill and start the main job on four brokers and four Pythons, and compare every byte: OPTIONS="--all-pairs --broker 4.3.0 --python python3.14"
+	nice $(BIN)/python -m benchmarks.versions $(OPTIONS)
+
 .PHONY: cluster
 cluster: setup ## kill each of three brokers in turn: ROUNDS=2
 	nice $(BIN)/python -m tests.crash.cluster --rounds $(or $(ROUNDS),2)

@@ -2,22 +2,26 @@
 
 For each row records are produced, ``explain-sidecar run --workers 2`` is killed with its workers in the middle, and started again, to
 the end. What readers of committed messages see of every output is compared with the oracle, which this Python computes, byte for
-byte, headers included. This Python meets every broker, the others meet the last one.
+byte, headers included; where a Python's C library is another one, with the oracle that it computes itself. This Python meets
+every broker, the others meet the last one, or with ``--all-pairs`` each. A Python that is not on this machine is taken from
+Debian's packages.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import platform
 import random
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -28,6 +32,7 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.debian import unpacked
 from benchmarks.pipeline import Pipeline
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.broker.jars import KAFKA_VERSION
@@ -81,8 +86,8 @@ def explanations(line: Pipeline) -> int:
     return sum(map(len, line.published()["explanations"].values()))
 
 
-def main_job(line: Pipeline, python: str) -> int:
-    """How many messages were compared. Raises ``UserError`` where a run does not end well, ``AssertionError`` where a byte differs."""
+def main_job(line: Pipeline, python: str) -> tuple[int, str]:
+    """How many messages were compared, and the first that differs. Raises ``UserError`` where a run does not end well."""
     given = list(records(2 * HALF))
     line.feed(given[:HALF])
     first, deadline = start(line, python), time.monotonic() + SECONDS
@@ -100,8 +105,12 @@ def main_job(line: Pipeline, python: str) -> int:
         raise UserError(f"error: not caught up within {SECONDS:g} s") from None
     if second.returncode:
         raise UserError(said)
-    line.verify()
-    return sum(len(part) for parts in line.published().values() for part in parts.values())
+    count = sum(len(part) for parts in line.published().values() for part in parts.values())
+    try:
+        line.verify()
+    except AssertionError as error:
+        return count, str(error)
+    return count, ""
 
 
 @contextmanager
@@ -115,34 +124,55 @@ def server(name: str) -> Iterator[tuple[str, Broker]]:
             yield f"Apache Kafka {name}", broker
 
 
-def wheel(folder: Path) -> Path:
-    """That of this checkout, which serves every Python."""
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT]
-    subprocess.run(command, env=os.environ | {"SIDECAR_CHARTS": "none"}, check=True)
-    return next(folder.glob("*.whl"))
-
-
-def installed(name: str, folder: Path, product: Path) -> str | None:
-    """A Python with the wheel and the locked dependencies, in a virtual environment; None where there is no such Python here."""
-    found = shutil.which(name)
+def installed(name: str, folder: Path) -> str | None:
+    """A Python with this checkout, whose engine serves every Python, and the locked dependencies; None where there is no such Python."""
+    found: str | Path | None = shutil.which(name)
     if found is None or subprocess.run([found, "--version"], capture_output=True).returncode:
+        found = unpacked(name, folder / f"debian-{name}")
+    if found is None:
         return None
-    python = f"{folder / name}/bin/python"
-    subprocess.run([found, "-m", "venv", folder / name], check=True)
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    home = folder / name
+    subprocess.run([found, "-m", "venv", "--without-pip", home], check=True)
+    python = f"{home}/bin/python"
+    pip = [sys.executable, "-m", "pip", "--python", python, "--quiet", "--disable-pip-version-check"]
     locked = ROOT / "requirements" / "service.txt"
-    subprocess.run([*pip, "--require-hashes", "--requirement", locked], check=True)
-    subprocess.run([*pip, "--no-deps", product], check=True)
+    subprocess.run([*pip, "install", "--only-binary=:all:", "--require-hashes", "--requirement", locked], check=True)  # fmt: skip
+    (site,) = home.glob("lib/python*/site-packages")
+    (site / "checkout.pth").write_text(f"{ROOT}\n{ROOT / 'service'}\n")
+    (known,) = Path(sysconfig.get_path("purelib")).glob("explanation_sidecar-*.dist-info")
+    shutil.copytree(known, site / known.name)
     return python
+
+
+def c_library(python: str) -> str:
+    """Whose exp and log have a part in the bytes: another release of it may round the last bit otherwise."""
+    code = "import os; print(os.confstr(n) if (n := 'CS_GNU_LIBC_VERSION') in os.confstr_names else '')"
+    command = [python, "-c", code]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def own_oracle(line: Pipeline, python: str) -> list[str]:
+    """The differences that the oracle finds under that Python, with its C library."""
+    done = subprocess.run(
+        [python, "-m", "benchmarks.oracle"],
+        env=worker_environment() | line.environment,
+        capture_output=True,
+        text=True,
+    )
+    return list(json.loads(done.stdout)["differences"]) if done.stdout else [done.stderr]
 
 
 def outcome(broker: Broker, python: str) -> tuple[bool, str]:
     """Whether all bytes are equal, and what is to be said of it."""
     line = Pipeline(broker, f"versions-{time.time_ns()}", PARTITIONS, dict(SETTINGS))
     try:
-        return True, f"{main_job(line, python):,} messages, equal bytes"
-    except AssertionError as error:
-        return False, str(error)
+        count, difference = main_job(line, python)
+        if not difference:
+            return True, f"{count:,} messages, equal bytes"
+        if c_library(python) == c_library(sys.executable):
+            return False, difference
+        differences = own_oracle(line, python)
+        return not differences, (differences or [f"{count:,} messages, equal bytes to its own oracle's"])[0]
     except UserError as error:
         errors = [text for text in str(error).splitlines() if text.startswith("error: ")]
         return False, (errors or [str(error).strip()[-300:]])[-1]
@@ -151,23 +181,34 @@ def outcome(broker: Broker, python: str) -> tuple[bool, str]:
 @click.command(help=__doc__)
 @click.option("--broker", "brokers", multiple=True, default=RELEASES, show_default=True, help="A release of Apache Kafka, or NAME=HOST:PORT for a broker that runs.")  # fmt: skip
 @click.option("--python", "pythons", multiple=True, default=PYTHONS, show_default=True, help="Another Python.")  # fmt: skip
-def main(brokers: tuple[str, ...], pythons: tuple[str, ...]) -> None:
-    table, failed = Table("broker", "Python", "machine", "with a kill in the middle", box=MARKDOWN), False
+@click.option("--all-pairs", is_flag=True, help="Let every Python meet every broker.")
+def main(brokers: tuple[str, ...], pythons: tuple[str, ...], all_pairs: bool) -> None:
+    table = Table("broker", "Python", "machine", "C library", "with a kill in the middle", box=MARKDOWN)
+    failed = False
     with tempfile.TemporaryDirectory() as folder:
-        product = wheel(Path(folder))
-        others = {name: installed(name, Path(folder), product) for name in pythons}
+        with ThreadPoolExecutor() as pool:
+            found = pool.map(partial(installed, folder=Path(folder)), pythons)
+            others = dict(zip(pythons, found, strict=True))
         for number, name in enumerate(brokers):
             with server(name) as (title, broker):
-                last = others if number == len(brokers) - 1 else {}
+                last = others if all_pairs or number == len(brokers) - 1 else {}
                 for title_of_python, python in {
                     f"python{platform.python_version()}": sys.executable,
                     **last,
                 }.items():
                     fine, said = (
-                        outcome(broker, python) if python else (True, "not run: it is not on this machine")
+                        outcome(broker, python)
+                        if python
+                        else (True, "not run: there is none here, nor in Debian")
                     )
                     failed |= not fine
-                    table.add_row(title, title_of_python.removeprefix("python"), platform.machine(), said)
+                    table.add_row(
+                        title,
+                        title_of_python.removeprefix("python"),
+                        platform.machine(),
+                        c_library(python) if python else "",
+                        said,
+                    )
                     sys.stderr.write(f"{title}, {title_of_python}: {said}\n")
     Console(width=160).print(table)
     sys.exit(failed)
