@@ -172,7 +172,9 @@ def outcome(broker: Broker, python: str) -> tuple[bool, str]:
         if c_library(python) == c_library(sys.executable):
             return False, difference
         differences = own_oracle(line, python)
-        return not differences, (differences or [f"{count:,} messages, equal bytes to its own oracle's"])[0]
+        return not differences, (
+            differences or [f"{count:,} messages, equal bytes to its own oracle's, not to this Python's"]
+        )[0]
     except UserError as error:
         errors = [text for text in str(error).splitlines() if text.startswith("error: ")]
         return False, (errors or [str(error).strip()[-300:]])[-1]
