@@ -56,7 +56,6 @@ STREAMS: dict[str, Callable[[Path | None], Stream]] = {
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="CSV file with a column class, for the stream default-model; else a table of river's.",
 )
-@click.option("--rate", type=float, help="Records a second; else those of the stream.")
 @click.option("--state", default=Path("build/crash"), show_default=True, type=click.Path(path_type=Path))
 def main(
     seed: int,
