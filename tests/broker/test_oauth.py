@@ -1,6 +1,5 @@
 """OAUTHBEARER: tokens of a function of the user's and of an OIDC server, which live for seconds while a worker runs on."""
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,30 +8,13 @@ import pytest
 
 from explain_sidecar.broker.embedded import Broker
 from tests.broker.harness import Pipeline, mixed_records
-from tests.broker.tokens import SECONDS, unsigned
-from tests.brokers import LONG_SESSION
-from tests.loopback import serving
-
-LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+from tests.broker.tokens import SECONDS, SECRET, come, guarded_broker, oidc_server
 
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Broker]:
-    listener = "listener.name.sasl_plaintext.oauthbearer"
-    config = {
-        "sasl.enabled.mechanisms": "OAUTHBEARER",
-        f"{listener}.sasl.jaas.config": LOGIN,
-        f"{listener}.connections.max.reauth.ms": "3000",  # a connection must show a new token so often
-    }
-    with Broker(config=config | LONG_SESSION, listener="SASL_PLAINTEXT") as running:
+    with guarded_broker(3.0) as running:
         yield running
-
-
-def come(broker: Broker, oauth: str | None, **config: str) -> dict[str, str]:
-    own = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", **config}
-    named = {} if oauth is None else {"EXPLAIN_KAFKA__OAUTH": oauth}
-    address = {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": broker.second_servers}
-    return {**address, "EXPLAIN_KAFKA__CONFIG": json.dumps(own), **named}
 
 
 def outlives(line: Pipeline, environment: dict[str, str]) -> None:
@@ -56,28 +38,13 @@ def test_tokens_of_a_function_are_renewed_for_every_client(guarded: Broker, tmp_
 
 
 def test_tokens_of_an_oidc_server_are_renewed(guarded: Broker) -> None:
-    line, asked = Pipeline(guarded, "oidc", 2), []
-
-    def answer(path: str, body: bytes) -> tuple[int, bytes]:
-        asked.append((path, body))
-        token, _ = unsigned()
-        return 200, json.dumps(
-            {"access_token": token, "token_type": "Bearer", "expires_in": SECONDS}
-        ).encode()
-
-    with serving(answer) as address:
-        config = {
-            "sasl.oauthbearer.method": "oidc",
-            "sasl.oauthbearer.client.id": "sidecar",
-            "sasl.oauthbearer.client.secret": "a-secret-that-nobody-may-see",
-            "sasl.oauthbearer.token.endpoint.url": f"{address}/token",
-            "sasl.oauthbearer.scope": "kafka",
-        }
+    line, asked = Pipeline(guarded, "oidc", 2), list[str]()
+    with oidc_server(SECONDS, asked.append) as config:
         environment = come(guarded, None, **config)
         outlives(line, environment)
         shown = line.cli("config", "show", **environment)
-    assert len(asked) > 6 and {path for path, _ in asked} == {"/token"}
-    assert "a-secret-that-nobody-may-see" not in shown.stdout
+    assert len(asked) > 6 and set(asked) == {"/token"}
+    assert SECRET not in shown.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,61 @@
-"""Tokens that the tests' broker takes: JSON Web Tokens without a signature."""
+"""Tokens that the tests' broker takes: JSON Web Tokens without a signature; who gives them, and who takes them."""
 
 import base64
 import json
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from explain_sidecar.broker.embedded import Broker
+from tests.brokers import LONG_SESSION
+from tests.loopback import serving
 
 SECONDS = 5.0
 """How long a token lives."""
+
+SECRET = "a-secret-that-nobody-may-see"
+LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+
+
+def guarded_broker(seconds: float) -> Broker:
+    """One that ends a connection which has not shown a new token for so long."""
+    listener = "listener.name.sasl_plaintext.oauthbearer"
+    config = {
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        f"{listener}.sasl.jaas.config": LOGIN,
+        f"{listener}.connections.max.reauth.ms": str(round(1_000 * seconds)),
+    }
+    return Broker(config=config | LONG_SESSION, listener="SASL_PLAINTEXT")
+
+
+def come(broker: Broker, oauth: str | None, **config: str) -> dict[str, str]:
+    """The environment of one who shows tokens."""
+    own = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", **config}
+    named = {} if oauth is None else {"EXPLAIN_KAFKA__OAUTH": oauth}
+    address = {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": broker.second_servers}
+    return {**address, "EXPLAIN_KAFKA__CONFIG": json.dumps(own), **named}
+
+
+@contextmanager
+def oidc_server(seconds: float, asked: Callable[[str], object]) -> Iterator[dict[str, str]]:
+    """A server of tokens that live for so long, and the settings of librdkafka that ask it. ``asked`` is told the path of each request."""
+
+    def answer(path: str, body: bytes) -> tuple[int, bytes]:
+        asked(path)
+        token, _ = unsigned(seconds)
+        return 200, json.dumps(
+            {"access_token": token, "token_type": "Bearer", "expires_in": seconds}
+        ).encode()
+
+    with serving(answer) as address:
+        yield {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": "sidecar",
+            "sasl.oauthbearer.client.secret": SECRET,
+            "sasl.oauthbearer.token.endpoint.url": f"{address}/token",
+            "sasl.oauthbearer.scope": "kafka",
+        }
 
 
 def unsigned(seconds: float = SECONDS) -> tuple[str, float]:
