@@ -27,6 +27,7 @@ from explain_client import (
     Story,
     control_of,
 )
+from explain_client.alarm_words import loss_name
 from explain_client.errors import SchemaError
 from explain_client.fields import read, utc
 from explain_client.frames import period_rows
@@ -168,7 +169,8 @@ def _periods(settings: Settings, explanation: Explanation, name: str, as_json: b
         for estimator, by_loss in period.importances.items():
             if not by_loss:  # too young for any mean
                 continue
-            said = period.sentence(estimator, next(iter(by_loss)))
+            loss = next(iter(by_loss))
+            said = period.sentence(estimator, loss, loss_name(loss))
             Console().print(
                 Text(plain(f"{where} {begin} to {until} UTC, {estimator}: {said}")), soft_wrap=True
             )
@@ -199,7 +201,7 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
     gain = performance["empty"] - performance["model"]
     version = f", version {message['version']['name']}" if message.get("version") else ""
     title = (
-        f"{message['topic']} {_name(settings, message)}{version}: {message['records']:,} records, {loss.replace('_', ' ')} "
+        f"{message['topic']} {_name(settings, message)}{version}: {message['records']:,} records, {loss_name(loss)} "
         f"{performance['model']:.4f}, without features {performance['empty']:.4f} ({'better' if gain > 0 else 'worse'} by {abs(gain):.4f})"
     )
     model = message.get("model") or {}
@@ -246,7 +248,7 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
     yield table
     driven = (message.get("drivers") or {}).get(first, {}).get(loss)
     if driven is not None:
-        yield Text(f"{first}: {read(Driven, driven).sentence(loss=loss.replace('_', ' '))}")
+        yield Text(f"{first}: {read(Driven, driven).sentence(loss=loss_name(loss))}")
     if message.get("challenger"):
         yield Text(_compared(message["challenger"], first, loss))
 
@@ -281,7 +283,7 @@ def _by_segment(estimator: str, segments: list[dict[str, Any]]) -> Table:
     title = Text(f"by {feature}, {estimator}", style="bold")
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column(Text(feature), max_width=30)
-    for column in ("records", loss.replace("_", " "), "without features", "what matters most"):
+    for column in ("records", loss_name(loss), "without features", "what matters most"):
         table.add_column(column, justify="right")
     for segment in segments[:TOP]:
         performance, cells = segment["performance"][loss], segment["importance"][loss]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from explain_client.alarm_words import loss_name
 from explain_client.messages import Explanation, utc
 from explain_client.periods import WORSE
 from explain_client.stories import Story
@@ -26,7 +27,7 @@ def sentence(chosen: ShownVersion, column: Column, stories: Sequence[Story] | No
         if newest.label_free(*column)
         else f"It is too early to say what drives the model{_worth(newest, column)}"
         if driven is None
-        else driven.sentence(most=3, loss=_words(column[1]))
+        else driven.sentence(most=3, loss=loss_name(column[1]))
     )
     if driven is not None and driven.drivers:
         names = {found.feature for found in driven.drivers[:3]}
@@ -75,7 +76,7 @@ def _told(story: Story, newest: Explanation) -> str:
 
 def period_sentences(chosen: ShownVersion, column: Column) -> list[str]:
     """What drove the model over the newest period of each name."""
-    words = _words(column[1])
+    words = loss_name(column[1])
     return [
         f"{_over(name)}: {period.sentence(*column, words)}."
         for name, period in chosen.periods.items()
@@ -111,7 +112,7 @@ def _worth(newest: Explanation, column: Column) -> str:
     if performance is None or performance.model is None or performance.empty is None:
         return ""
     gain = performance.empty - performance.model
-    return f"; {_words(column[1])} {_figure(abs(gain))} {'better' if gain >= 0 else 'worse'} than no model"
+    return f"; {loss_name(column[1])} {_figure(abs(gain))} {'better' if gain >= 0 else 'worse'} than no model"
 
 
 def _floor(newest: Explanation, column: Column) -> str:
@@ -149,10 +150,6 @@ def _figure(value: float) -> str:
     if abs(value) >= 1_000:
         return f"{value:,.0f}"
     return f"{value:.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:.1g}"
-
-
-def _words(loss: str) -> str:
-    return {"cross_entropy": "log loss", "zero_one": "error rate"}.get(loss, f"{loss.replace('_', ' ')} loss")
 
 
 def _moment(milliseconds: int | None) -> str:
