@@ -59,6 +59,7 @@ SECTIONS: dict[str, Sections] = {
     "ARFRegressor": of_trees("regression", "river.forest:ARFRegressor", n_models=2, leaf_prediction="mean"),
     "trained model": {"record": {"features": ["a", "b", "c"]}, "alarms": {**RATES, "subjects": ["loss"]}, "drift": DRIFT},
     "versions": {"models": {"max_open": 2}, "alarms": {**RATES, "subjects": ["loss", "importance"]}, "drift": DRIFT, "challenger": {"factory": TREE, "every": 1, "limits": {"cross_entropy": 5}}},
+    "curves, and predictions that wait": {"explainers": SMALL, "partial_dependence": {"features": ["a"], "top": 2, "every": 3}, "predictions": {"enabled": True, "every": 1, "remember": 5}, "record": {"unlabelled": "predict", "id": "id"}},
 }  # fmt: skip
 
 
@@ -92,6 +93,8 @@ def _states(name: str) -> Iterator[Damaged]:
             known = settings(**sections, model={"uri": pattern.replace("{version}", "v1")})
         order = [f"v{1 + i // 7 % 3}" for i in range(120)]
         given, odd = versioned_records(order[:100]), versioned_records(order[100:], seed=2)
+    if "predictions" in sections:
+        given, odd = labelled_later(given), labelled_later(odd)
     state = PartitionState(known, 3)
     for n in (25, len(given)):
         fold(
@@ -101,6 +104,11 @@ def _states(name: str) -> Iterator[Damaged]:
         )
         raw = encode(state)
         yield Damaged(known, raw, Damage(raw), [record(n + i, value) for i, value in enumerate(odd)])
+
+
+def labelled_later(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each second of these records without its label, which the next one, of the same id, brings; the last of 25 or 100 waits."""
+    return [{**x, "id": str(i // 2), "label": x["label"] if i % 2 else None} for i, x in enumerate(given, 1)]
 
 
 def _odd(given: list[dict[str, Any]], numeric: bool) -> list[dict[str, Any]]:

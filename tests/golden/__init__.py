@@ -28,7 +28,7 @@ from explain_sidecar.snapshots.files import Stored, stored
 from explain_sidecar.snapshots.signatures import Keys
 from explain_sidecar.snapshots.snapshot import Before, Manifest, Snapshot, begin, load, take
 from tests.folds import record, settings, values
-from tests.fuzz.partitions import ISAGE, SECTIONS, fold
+from tests.fuzz.partitions import ISAGE, SECTIONS, fold, labelled_later
 from tests.service.test_alarms import STATIC
 from tests.service.test_drift_on_alarm import sections as asking
 from tests.service.test_windows import stream
@@ -116,6 +116,8 @@ def _given(name: str) -> list[InputRecord]:
     ]
     if name == "a schema":
         return [record(i, b"\0\0\0\0\1" + json.dumps(x).encode()) for i, x in enumerate(given)]
+    if "predictions" in sections:
+        given = labelled_later(given)
     return [record(i, x) for i, x in enumerate(given)]
 
 
