@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from explain_core.confidence import ConfidenceSequence
     from explain_core.dependence import IncrementalPDP
     from explain_core.drift import RiskChange, dbshap
+    from explain_core.estimated import LossEstimator
     from explain_core.explanation import Explanation, Importance
     from explain_core.importance.batch.intervals import IntervalPFI
     from explain_core.importance.batch.mdi import mean_decrease_impurity
@@ -74,6 +75,7 @@ _HOMES = {
     "IntervalPFI": "importance.batch.intervals",
     "ImplicitRegression": "learners.implicit",
     "Loss": "losses",
+    "LossEstimator": "estimated",
     "Mixture": "learners.mixture",
     "Model": "models",
     "Performance": "models.empty",
@@ -117,6 +119,7 @@ __all__ = [
     "IncrementalSAGE",
     "IntervalPFI",
     "Loss",
+    "LossEstimator",
     "Mixture",
     "Model",
     "Options",

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.engine import estimated as engine
+from explain_core.engine.smoothing import BLOCK
 from explain_core.learners.columns import Columns, ColumnsState
-from explain_core.losses import HUGE, Loss, Prediction, argmax
+from explain_core.losses import HUGE, Loss, Prediction, argmax, get
 from explain_core.models import Row
-from explain_core.smoothing import BLOCK, Smoother, SmootherState
-from explain_core.state import Block, Count, State, Value, array, block, check, finite
+from explain_core.smoothing import Smoother, SmootherState
+from explain_core.state import Block, Count, State, Value, array, block, check
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -37,6 +38,12 @@ Z = 1.959963984540054
 """Half the width of the intervals of 95 %, in standard errors."""
 GROWN = 2.0**200
 """Weights grow, instead of older ones shrinking, up to this."""
+FAMILIAR = 10.0
+"""So many times as frequent as among labelled records a cell may be."""
+LEAST_TOTAL = 1e-20
+"""No sum of weights of records is smaller."""
+MOST_SUM = 1e250
+"""No sum is larger, with losses up to ``HUGE``."""
 BLIND = "A change of what the features mean for the label cannot be seen before labels come."
 
 
@@ -60,8 +67,8 @@ class Settled(NamedTuple):
 class Estimate(NamedTuple):
     """The mean loss of the newest records without a label, with an interval of 95 % for what it will turn out to be; in units of the loss.
 
-    None where there is none yet. ``correction`` is what the newest labels added to it. ``unfamiliar`` is the share of these records that have a value
-    such as no labelled record had, out of ``records`` in all.
+    None where there is none yet. ``records`` have come in all. ``correction`` is what the newest labels added to it. ``unfamiliar`` is the share of these records
+    whose values of ``feature``, or whose predictions (None), few labelled records had: those in a cell beyond ``FAMILIAR`` times its share of the labelled ones.
     """
 
     value: float | None
@@ -69,6 +76,7 @@ class Estimate(NamedTuple):
     high: float | None
     records: int
     unfamiliar: float
+    feature: str | None
     correction: float
     settled: Settled | None
 
@@ -77,8 +85,9 @@ class Estimate(NamedTuple):
         """When it does not hold, in words."""
         found = [BLIND]
         if self.unfamiliar >= 0.05:
+            whose = "predictions" if self.feature is None else f"values of {self.feature}"
             found.append(
-                f"{self.unfamiliar:.0%} of the records have a value such as no labelled record had: of these it knows little."
+                f"{self.unfamiliar:.0%} of the records have {whose} that few labelled records had: of these it knows little."
             )
         if self.correction:
             side = "low" if self.correction > 0.0 else "high"
@@ -90,7 +99,10 @@ class Estimate(NamedTuple):
 
 
 class GenerationState(State, frozen=True):
-    """Edges of the columns with their number of each and whether it is nominal, counts of pairs of cells (lower triangle), sums and weights (2 · losses × cells)."""
+    """Edges of the columns with their number of each and whether it is nominal, counts of pairs of cells (lower triangle), sums and weights (2 · losses × cells).
+
+    ``cells`` and ``values`` are of the records that it has not taken in yet.
+    """
 
     sizes: list[Count]
     nominal: list[bool]
@@ -100,6 +112,8 @@ class GenerationState(State, frozen=True):
     sums: Block
     weights: Block
     shares: Block
+    cells: Block
+    values: Block
 
 
 class EstimatedState(State, frozen=True):
@@ -110,7 +124,6 @@ class EstimatedState(State, frozen=True):
     newest: Block
     labelled: Count
     unlabelled: Count
-    unfamiliar: float
     weight: float
     total: float
     squares: float
@@ -127,12 +140,17 @@ class _Generation:
         self.firsts = np.cumsum([0, *map(len, columns)]).astype(np.int64)
         self.edges = np.concatenate(columns)
         self.learnt = 0
+        """Records, also those that wait to be taken in."""
         n = 1 + len(self.edges) + 2 * len(columns)
         self.pairs: Integers = np.zeros((n, n), np.int64)
         self.sums: Array = np.zeros((2 * losses, n))
         self.weights: Array = np.zeros((2 * losses, n))
+        self.root: Array = np.zeros((n, n))
         self.shares: Array = np.zeros(n)
         """Weights of the records without a label in each cell."""
+        self._cells: Integers = np.zeros((SOLVE, 1 + len(columns)), np.int64)
+        self._values: Array = np.zeros((SOLVE, 2 * losses))
+        self._waiting = 0
 
     @classmethod
     def of(cls, rows: Array, nominal: Sequence[bool], losses: int) -> _Generation:
@@ -151,26 +169,31 @@ class _Generation:
         engine.locate(np.ascontiguousarray(rows[:, :own]), self.firsts, self.edges, self.nominal, found)
         return found
 
-    def learn(self, cells: Integers, losses: Array, squares: Array) -> None:
-        engine.count(cells, self.pairs)
-        engine.add(cells, np.concatenate([losses, squares], axis=1), self.sums)
-        self.learnt += len(cells)
+    def learn(self, cells: Integers, values: Array) -> None:
+        """A record, with its losses and the squares of their errors: 1 × 2 · losses. Takes in what waits with each ``SOLVE``-th."""
+        self._cells[self._waiting], self._values[self._waiting] = cells[0], values[0]
+        self._waiting += 1
+        self.learnt += 1
+        if self._waiting == SOLVE:
+            self._waiting = 0
+            self.take_in(self._cells, self._values)
 
-    def root(self) -> Array:
-        root = np.zeros(self.pairs.shape)
-        engine.factorise(self.pairs, RIDGE, root)
-        return root
+    def take_in(self, cells: Integers, values: Array) -> None:
+        engine.count(cells, self.pairs)
+        engine.add(cells, values, self.sums)
+        self.solve()
 
     def solve(self) -> None:
+        engine.factorise(self.pairs, RIDGE, self.root)
         self.weights = self.sums.copy()
-        engine.solve(self.root(), self.weights)
+        engine.solve(self.root, self.weights)
 
     def estimates(self, cells: Integers) -> Array:
         """Rows × losses."""
         losses = len(self.weights) // 2
         out: Array = np.empty((len(cells), losses))
         engine.look_up(cells, self.weights[:losses], out)
-        return out
+        return out.clip(-HUGE, HUGE)
 
     def state(self) -> GenerationState:
         return GenerationState(
@@ -182,6 +205,8 @@ class _Generation:
             block(self.sums),
             block(self.weights),
             block(self.shares),
+            block(self._cells[: self._waiting]),
+            block(self._values[: self._waiting]),
         )
 
     @classmethod
@@ -194,9 +219,9 @@ class _Generation:
         edges = array("edges", state.edges, "<f8", (sum(state.sizes),))
         check(not np.isnan(edges).any(), "estimated: edges that are none")
         of_each = np.split(edges, np.cumsum(state.sizes)[:-1])
-        check(all(bool((np.diff(of) > 0.0).all()) for of in of_each), "estimated: edges out of order")
+        check(all(bool((of[1:] > of[:-1]).all()) for of in of_each), "estimated: edges out of order")
         new = cls(of_each, state.nominal, losses)
-        n = len(new.shares)
+        n, width = len(new.shares), len(state.sizes)
         below = np.tril_indices(n)
         pairs = array("pairs", state.pairs, "<i8", (len(below[0]),))
         check(bool((pairs >= 0).all() and (pairs <= state.learnt).all()), "estimated: counts that are none")
@@ -205,10 +230,27 @@ class _Generation:
             array("sums", stored, "<f8", (2 * losses, n)) for stored in (state.sums, state.weights)
         )
         new.shares = array("shares", state.shares, "<f8", (n,))
-        for numbers in (new.sums, new.weights, new.shares):
-            finite("estimated", numbers)
-        root = new.root()
-        check(bool(np.isfinite(root).all() and (root.diagonal() > 0.0).all()), "estimated: no such counts")
+        check(
+            bool(((new.shares >= 0.0) & (new.shares <= new.shares[0])).all()),
+            "estimated: shares that are none",
+        )
+        cells = array("cells", state.cells, "<i8", (None, 1 + width))
+        values = array("values", state.values, "<f8", (len(cells), 2 * losses))
+        check(len(cells) < SOLVE and len(cells) <= state.learnt, "estimated: too many records that wait")
+        first = 1 + new.firsts + 2 * np.arange(width + 1)
+        check(
+            bool((cells[:, 0] == 0).all())
+            and bool(((cells[:, 1:] >= first[:-1]) & (cells[:, 1:] < first[1:])).all()),
+            "estimated: a record in another column's cell",
+        )
+        for numbers in (new.sums, new.weights, new.shares, values):
+            check(bool((np.abs(numbers) <= MOST_SUM).all()), "estimated: sums that no records lead to")
+        new._cells[: len(cells)], new._values[: len(cells)], new._waiting = cells, values, len(cells)
+        engine.factorise(new.pairs, RIDGE, new.root)
+        check(
+            bool(np.isfinite(new.root).all() and (new.root.diagonal() > 0.0).all()),
+            "estimated: counts of no records",
+        )
         return new
 
 
@@ -238,23 +280,26 @@ class LossEstimator:
     are settled. Where it is beyond two standard errors from 0 the estimate is corrected by the part beyond (the idea of prediction-powered inference, with a
     threshold), and says so.
 
-    Cells are those of the newest labelled records when learning began. Each ``memory`` of them a new generation begins, which takes over after as many again: what is known is
-    of the last ``memory`` to twice as many.
+    The first estimate comes after 1,000 labelled records, and what is learnt is taken in with each 500th. Cells are those of the newest labelled records when
+    learning began. Each ``memory`` of them a new generation begins, which takes over after as many again: what is known is of the last ``memory`` to twice as many.
+
+    Sources: CBPE and DLE are those of NannyML; prediction-powered inference is that of Angelopoulos et al., Science 382 (2023).
+
+    Raises ``ValueError`` for losses that are not known and settings out of range, and, of a record, for a feature that was of another kind before.
 
     Parameters
     ----------
     losses
-        Those that are estimated.
+        Those that are estimated, by name or as ``Loss``.
     alpha
         Smoothing parameter of the mean over records without a label, and of the error; in (0, 1).
     memory
-        Labelled records, 1,000 or more.
+        Labelled records, 2,000 or more.
     features
         Those that are used; by default the first hundred.
 
-    >>> from explain_core.losses import get
     >>> rng = np.random.default_rng(0)
-    >>> estimator = LossEstimator([get("zero_one")])
+    >>> estimator = LossEstimator(["zero_one"])
     >>> for a, u in zip(rng.uniform(size=3_000).tolist(), rng.uniform(size=3_000).tolist()):
     ...     wrong = float(u < (0.1 if a < 0.5 else 0.4))
     ...     estimator.learn({"a": a}, {1: 0.7, 0: 0.3}, [wrong])
@@ -267,7 +312,7 @@ class LossEstimator:
 
     def __init__(
         self,
-        losses: Sequence[Loss],
+        losses: Sequence[str | Loss],
         *,
         alpha: float = 0.001,
         memory: int = 10_000,
@@ -275,9 +320,9 @@ class LossEstimator:
     ) -> None:
         if not 0.0 < alpha < 1.0:
             raise ValueError(f"alpha: {alpha} is outside (0, 1); 0.001 follows about the last 2,000 records")
-        if memory < NEWEST:
-            raise ValueError(f"memory: {memory} labelled records; give {NEWEST:,} or more")
-        self.losses = tuple(losses)
+        if memory < 2 * NEWEST:
+            raise ValueError(f"memory: {memory} labelled records; give {2 * NEWEST:,} or more")
+        self.losses = tuple(map(get, losses))
         self.labelled = self.unlabelled = 0
         self._memory, self._growth = memory, 1.0 / (1.0 - alpha)
         self._features = None if features is None else frozenset(features)
@@ -286,7 +331,7 @@ class LossEstimator:
         self._newest: Array = np.zeros((NEWEST, 1 + len(self.losses)))
         self._generations: list[_Generation] = []
         self._settled = Smoother((len(self.losses), 2), alpha)
-        self._unfamiliar = self._total = self._squares = 0.0
+        self._total = self._squares = 0.0
         self._weight = 1.0
         """Of the next record without a label."""
 
@@ -294,18 +339,16 @@ class LossEstimator:
         """Take in a labelled record and the losses of its prediction; settles what would have been estimated of it."""
         row = self._row(x, prediction)
         found = np.clip(np.array([losses], np.float64), -HUGE, HUGE)
-        squares = np.zeros_like(found)
         if self._generations:
             elder = self._generations[0]
             estimated = elder.estimates(elder.cells(row))
-            squares = np.square(found - estimated)
-            self._settled.update(np.stack([estimated[0], found[0] - estimated[0]], axis=1))
+            error = np.clip(found - estimated, -HUGE, HUGE)
+            self._settled.update(np.stack([estimated[0], error[0]], axis=1))
             if self._settled.n % BLOCK == 0:
                 self._settled.end_block()
+            values = np.concatenate([found, np.square(error)], axis=1)
             for generation in self._generations:
-                generation.learn(generation.cells(row), found, squares)
-            if elder.learnt % SOLVE == 0:
-                elder.solve()
+                generation.learn(generation.cells(row), values)
         width = len(self.losses) + row.shape[1]
         if width > self._newest.shape[1]:
             more = np.full((NEWEST, width - self._newest.shape[1]), np.nan)
@@ -320,7 +363,6 @@ class LossEstimator:
         """A generation begins, or takes over."""
         if len(self._generations) == 2 and self._generations[1].learnt >= self._memory:
             del self._generations[0]
-            self._generations[0].solve()
         due = self.labelled >= NEWEST and not self._generations
         if due or (len(self._generations) == 1 and self._generations[0].learnt >= self._memory):
             self._generations.append(self._born())
@@ -335,11 +377,11 @@ class LossEstimator:
         names = self._columns.names[: rows.shape[1] - 1]
         new = _Generation.of(rows, [False, *(name in self._columns.codes for name in names)], n)
         cells = new.cells(rows)
-        new.learn(cells, losses, np.zeros_like(losses))
-        new.solve()
+        new.learnt = len(rows)
+        new.take_in(cells, np.concatenate([losses, np.zeros_like(losses)], axis=1))
         judge = self._generations[0] if self._generations else new
         squares = np.square(losses - judge.estimates(judge.cells(rows)))
-        engine.add(cells, squares, new.sums[n:])
+        engine.add(cells, np.concatenate([np.zeros_like(losses), squares], axis=1), new.sums)
         new.solve()
         return new
 
@@ -356,13 +398,11 @@ class LossEstimator:
         cells = elder.cells(row)
         self._total += weight
         self._squares += weight * weight
-        self._unfamiliar += weight * bool((elder.pairs[cells[0], cells[0]] == 0).any())
         self._weight *= self._growth
         if self._weight > GROWN:
             for generation in self._generations:
                 generation.shares /= self._weight
             self._total /= self._weight
-            self._unfamiliar /= self._weight
             self._squares /= self._weight * self._weight
             self._weight = 1.0
         found: list[float] = elder.estimates(cells)[0].tolist()
@@ -373,17 +413,17 @@ class LossEstimator:
         names, settled = [loss.name for loss in self.losses], self._settlements()
         elder = next(iter(self._generations), None)
         if elder is None or not elder.shares[0]:
-            nothing = Estimate(None, None, None, self.unlabelled, 0.0, 0.0, None)
+            nothing = Estimate(None, None, None, self.unlabelled, 0.0, None, 0.0, None)
             return {
                 name: nothing._replace(settled=found) for name, (found, _) in zip(names, settled, strict=True)
             }
         total = float(elder.shares[0])
         shares = elder.shares / total
         back = shares[None].copy()
-        engine.solve(elder.root(), back)
+        engine.solve(elder.root, back)
         spread = self._squares / (self._total * self._total) + float(np.sum(back[0] * shares))
         means = np.sum(elder.weights * shares, axis=1).tolist()
-        n, found = len(names), {}
+        n, found, strange = len(names), {}, self._unfamiliar(elder, shares)
         for k, (loss, (known, correction)) in enumerate(zip(self.losses, settled, strict=True)):
             error = 0.0 if known is None or known.low is None else (known.high - known.low) / (2.0 * Z)  # type: ignore[operator]
             half = Z * math.sqrt(max(means[n + k], 0.0) * spread + (error * error if correction else 0.0))
@@ -391,10 +431,16 @@ class LossEstimator:
             least = 0.0 if loss.most is not None else -math.inf
             value = means[k] + correction
             low, value, high = (min(max(end, least), most) for end in (value - half, value, value + half))
-            found[loss.name] = Estimate(
-                value, low, high, self.unlabelled, self._unfamiliar / self._total, correction, known
-            )
+            found[loss.name] = Estimate(value, low, high, self.unlabelled, *strange, correction, known)
         return found
+
+    def _unfamiliar(self, elder: _Generation, shares: Array) -> tuple[float, str | None]:
+        """The largest share of records whose values few labelled records had, over the columns, and the feature; None for the prediction."""
+        known = elder.pairs.diagonal()
+        strange = np.maximum(shares - FAMILIAR * known / known[0], 0.0)[1:]
+        of_columns = np.add.reduceat(strange, elder.firsts[:-1] + 2 * np.arange(len(elder.nominal)))
+        column = int(of_columns.argmax())
+        return float(of_columns[column]), self._columns.names[column - 1] if column else None
 
     def _settlements(self) -> list[tuple[Settled | None, float]]:
         """Of each loss, with the part of the error that is beyond two standard errors."""
@@ -431,7 +477,6 @@ class LossEstimator:
             block(self._newest),
             self.labelled,
             self.unlabelled,
-            self._unfamiliar,
             self._weight,
             self._total,
             self._squares,
@@ -442,9 +487,11 @@ class LossEstimator:
     def restore(self, state: EstimatedState) -> None:
         """Restore a stored state, before the first record. Raises ``StateError`` where it is not of these losses."""
         n = len(self.losses)
-        sums = (state.unfamiliar, state.weight, state.total, state.squares)
+        total, squares = state.total, state.squares
         check(
-            all(math.isfinite(number) for number in sums) and min(sums) >= 0.0 and state.weight > 0.0,
+            0.0 < state.weight <= GROWN
+            and (total == squares == 0.0 or LEAST_TOTAL <= total <= 1.0 / LEAST_TOTAL * GROWN)
+            and 0.0 <= squares <= 1.01 * total * total,
             "estimated: weights that are none",
         )
         check(
@@ -460,11 +507,16 @@ class LossEstimator:
             1 + n <= width <= 1 + n + min(len(self._columns.names), MOST),
             "estimated: records of other columns",
         )
+        losses = self._newest[: state.labelled, 1 : 1 + n]
+        check(bool((np.abs(losses) <= HUGE).all()), "estimated: losses that are none")
         self._generations = [_Generation.restored(stored, n) for stored in state.generations]
+        check(
+            all(of.shares[0] <= total for of in self._generations),
+            "estimated: shares of more than all records",
+        )
         check(
             all(len(of.nominal) <= width - n for of in self._generations), "estimated: columns of no record"
         )
         self._settled.restore(state.settled, 2)
         self.labelled, self.unlabelled = state.labelled, state.unlabelled
-        self._unfamiliar, self._weight = state.unfamiliar, state.weight
-        self._total, self._squares = state.total, state.squares
+        self._weight, self._total, self._squares = state.weight, state.total, state.squares
