@@ -70,8 +70,10 @@ def explanation(slot: Slot, position: Position, settings: Settings) -> dict[str,
     }
 
 
-def curves(followed: Followed, labels: Sequence[Any]) -> list[dict[str, Any]]:
+def curves(followed: Followed | None, labels: Sequence[Any]) -> list[dict[str, Any]]:
     """What an explanation says of partial dependence; NaN becomes null in JSON."""
+    if followed is None:
+        return []
     code = followed.code
     label = None if code is None else label_text(labels[code])
     return [{**curve._asdict(), "label": label} for curve in followed.curves]

@@ -375,10 +375,8 @@ class PartitionState:
             if self.carried is None or self.chains["explanations"].seq
             else msgspec.structs.asdict(self.carried),
             "notices": self.notices,
+            "partial_dependence": contents.curves(self.explained.followed, list(self.labels)),
         }
-        followed = self.explained.followed
-        if followed is not None:
-            body["partial_dependence"] = contents.curves(followed, list(self.labels))
         outputs = [self._message("explanations", "explanation/1", body, record, sample.timestamp, sample.id)]
         self.notices = []
         if "rows" in self.chains:
