@@ -50,9 +50,20 @@ class _Manifest(msgspec.Struct, frozen=True):
 
 
 class Taught(msgspec.Struct, frozen=True):
-    """A model that has learnt as data, with the labels and the kinds of features that it met, and the sidecar's ``settings``.
+    """A model that has learnt, as data.
 
-    ``about`` says in words what it has learnt from.
+    Parameters
+    ----------
+    model
+        Its state.
+    labels
+        The classes that it met, in the order of their codes.
+    kinds
+        Of the features that it met.
+    settings
+        The sidecar's.
+    about
+        What it has learnt from, in words.
     """
 
     model: ModelData

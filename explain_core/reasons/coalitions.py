@@ -113,7 +113,9 @@ class _Orders:
         missing = count - len(self._drawn)
         if missing > 0:
             drawn = [self._generator.permutation(self.players) for _ in range(missing * self._rows)]
-            self._drawn = np.concatenate([self._drawn, np.array(drawn).reshape(missing, self._rows, -1)])
+            self._drawn = np.concatenate(
+                [self._drawn, np.array(drawn).reshape(missing, self._rows, self.players)]
+            )
         return self._drawn[:count]
 
 
@@ -233,7 +235,7 @@ class _Records(_View):
             for other in self.records[:n]
             for name in self.names
         ]
-        return np.array(cells, np.bool_).reshape(n, -1)
+        return np.array(cells, np.bool_).reshape(n, len(self.names))
 
     def between(self, record: int, others: NDArray[np.int64], masks: _MASKS) -> Array:
         x, names = self.records[record], self.names
@@ -255,7 +257,7 @@ class _Records(_View):
         if grows:
             self.outputs = list(dict.fromkeys([*self.outputs, *(label for one in found for label in one)]))
         cells = [[one.get(label, 0.0) for label in self.outputs] for one in found]
-        return np.array(cells, np.float64).reshape(len(found), -1)
+        return np.array(cells, np.float64).reshape(len(found), len(self.outputs))
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -91,6 +91,9 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
     "drift.on_alarm": (merged(DRIFT, ALARMS), {"drift": {"on_alarm": True}}, {"drift"}),
     "drift off": (DRIFT, {"drift": {"enabled": False}}, set()),
     "something else, while there is drift": (DRIFT, {"emit": {"every": 2}}, set()),
+    "partial_dependence.points": (
+        {"partial_dependence": {"features": ["a"]}}, {"partial_dependence": {"points": 5}}, {"partial dependence"},
+    ),
     "alarms on": ({}, ALARMS, {"alarms performance", "alarms importance/ipfi/cross_entropy"}),
     "alarms.one_in": (ALARMS, {"alarms": {"one_in": 2_000}}, {"alarms performance", "alarms importance/ipfi/cross_entropy"}),
     "alarms.min_change": (ALARMS, {"alarms": {"min_change": 0.1}}, {"alarms performance", "alarms importance/ipfi/cross_entropy"}),
@@ -199,8 +202,8 @@ def test_each_setting_of_the_fold_is_in_a_row_or_shares_its_part_with_one_that_i
     named = {path for _, what, *_ in [*KEPT.values(), *((b, w) for b, w in OTHER_MODEL.values())] for path in paths(what)}  # fmt: skip
     assert {"emit.every", "explainers.alpha", "drift.window"} <= named
     covered = {declared[name] for name in named if name in declared}
-    # Versions have tests of their own: tests/driver/test_versions.py.
-    assert set(declared.values()) - covered == {"versions"}
+    # These have tests of their own: tests/driver/test_versions.py, tests/service/test_predictions.py.
+    assert set(declared.values()) - covered == {"versions", "waiting"}
 
 
 def settings_with_parts(section: type[BaseModel], path: str = "") -> Iterator[tuple[str, str]]:

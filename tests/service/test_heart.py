@@ -150,7 +150,7 @@ def written(part: Any) -> Any:
     if isinstance(part, list | tuple):
         return [written(value) for value in part]
     if isinstance(part, datetime):
-        return part.isoformat()
+        return part.isoformat().replace("+00:00", "Z")
     if not is_dataclass(part):
         return part
     known = [each for each in fields(part) if not each.metadata.get("exclude")]

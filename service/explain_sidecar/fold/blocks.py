@@ -20,7 +20,7 @@ from explain_sidecar.fold.records import MAX_NUMBER, Decoder, Further, InputReco
 from explain_sidecar.fold.selection import Choice
 from explain_sidecar.fold.versions import ModelVersions, OneModel, Version
 from explain_sidecar.fold.vocabulary import Vocabulary
-from explain_sidecar.fold.waiting import Waiting
+from explain_sidecar.fold.waiting import WaitingPredictions
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.settings import Settings
 
@@ -36,7 +36,7 @@ class BlockFold:
         vocabulary: Vocabulary,
         settings: Settings,
         choice: Choice,
-        waiting: Waiting,
+        waiting: WaitingPredictions,
     ) -> None:
         self._stream, self._versions, self._choice = stream, versions, choice
         self._waiting = waiting

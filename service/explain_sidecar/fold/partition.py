@@ -47,7 +47,7 @@ from explain_sidecar.fold.selection import Choice
 from explain_sidecar.fold.sizes import ExplanationSize
 from explain_sidecar.fold.versions import Find, ModelVersions, OneModel, UnknownVersion, VersionsData
 from explain_sidecar.fold.vocabulary import Vocabulary
-from explain_sidecar.fold.waiting import Earlier, Waiting
+from explain_sidecar.fold.waiting import Earlier, WaitingPredictions
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.formats.schemas import Fetch, Schemas, StoredSchema
 from explain_sidecar.settings import Settings
@@ -134,7 +134,9 @@ class PartitionState:
             self.versions = ModelVersions(settings, seed, self._vocabulary, self.stream)
         self._open: ModelVersions | OneModel = self.versions or OneModel(self.stream)
         self.choice = Choice(settings.predictions)
-        self.waiting = Waiting(settings.predictions.remember if settings.predictions.enabled else 0)
+        self.waiting = WaitingPredictions(
+            settings.predictions.remember if settings.predictions.enabled else 0
+        )
         self._decoder = Decoder(
             record_settings(settings),
             settings.model.task,
@@ -394,9 +396,7 @@ class PartitionState:
         earlier = self.waiting.pop(sample.id) if sample.labelled else None
         if not sample.labelled:
             self.waiting.add(sample.id, record.offset, sample.timestamp, predicted.prediction)
-        if self.settings.predictions.remember:
-            known = earlier and predictions.settled(earlier, labels, performance.losses, y)
-            content["earlier"] = known
+        content["earlier"] = earlier and predictions.settled(earlier, labels, performance.losses, y)
         predictions.bound(content, self.settings)
         return self._message("predictions", "prediction/1", content, record, sample.timestamp, sample.id)
 

@@ -29,7 +29,7 @@ class Earlier(State, frozen=True):
         return dict(self.shares) if self.value is None else self.value
 
 
-class Waiting:
+class WaitingPredictions:
     """At most so many, the oldest first; of several with the same id the newest."""
 
     def __init__(self, most: int) -> None:
