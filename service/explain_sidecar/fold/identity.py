@@ -70,6 +70,8 @@ def settings_of(identity: Mapping[str, Any], now: Settings) -> Settings:
     Raises ``UserError`` where the file of a model or a schema is another now, or this version of the sidecar does not know a setting."""
     found = json.loads(json.dumps(identity))
     here = fold_settings(now)
+    # The limit of the validator before; a replay by this one that differs is found by its digests.
+    found.get("record", {}).pop("max_steps", None)
     if found.get("record", {}).pop("max_cost", MAX_COST) != MAX_COST:
         raise UserError("record.format: JSON Schemas were validated within another cost")
     for section, name in (("model", "uri"), ("challenger", "uri"), ("record", "schema_file")):
