@@ -31,8 +31,13 @@ class PartitionEnds:
     def ask(
         self, places: Collection[tuple[str, int]], isolation: IsolationLevel
     ) -> dict[TopicPartition, Future[Any]]:
-        """Ask for the last stable offsets, or the high watermarks, without waiting for the answers; nothing where no broker tells the leaders."""
+        """Ask for the last stable offsets, or the high watermarks, without waiting for the answers.
+
+        Only the leaders are waited for, for a second at most and once in ``LEADERS_SECONDS``; nothing is asked where no broker tells them.
+        """
         topics = {topic for topic, _ in places}
+        if not topics:
+            return {}
         if not topics.issubset(self._known) or self._monotonic() - self._known_at > LEADERS_SECONDS:
             try:
                 self._known = self._admin.list_topics(timeout=ASK_SECONDS).topics.keys()
