@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from explain_core.artefacts.ensemble import TreeEnsemble
 from explain_core.engine import stream
 from explain_core.evaluation.generic import GenericEvaluator
-from explain_core.evaluation.plan import EvaluationPlan
+from explain_core.evaluation.plan import EvaluationPlan, Perturbed
 from explain_core.learners.arrays import Arrays
 from explain_core.learners.base import Learner
 from explain_core.losses import Prediction
@@ -81,7 +81,7 @@ class LearnedEvaluator(GenericEvaluator):
         replaced = 1 + len(plan.players) * plan.pfi.n_samples
         for entry, own in (plan.pfi, copies[1:replaced]), (plan.sage, copies[replaced:]):
             if entry.settle is not None:
-                entry.settle(plan.foreign, y, base, plan.order.tolist(), own, entry.delta)
+                entry.settle(plan.foreign, Perturbed(y, base, own, plan.order.tolist()), entry.delta)
                 if not np.isfinite(entry.delta).all():
                     return False
         stream.smooth(bound.arrays.table)

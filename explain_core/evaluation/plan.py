@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,14 @@ from explain_core.random import Generator
 from explain_core.reservoirs import Reservoir
 from explain_core.smoothing import Array, Smoother
 
-Settle = Callable[[Sequence[int], Any, Prediction, Sequence[int], Sequence[Prediction], Array], None]
-"""Of places of losses, the truth, the prediction for the record, the order of the players, the predictions for the copies, and Δ."""
+
+class Perturbed(NamedTuple):
+    """A record's truth, the prediction for it, and those for its perturbed copies in the order in which they are made; ``order``: in which players join."""
+
+    y: Any
+    base: Prediction
+    copies: Sequence[Prediction]
+    order: Sequence[int] = ()
 
 
 @dataclass
@@ -24,7 +30,7 @@ class PlanEntry:
     """What one estimator brings to a plan: its draws, and what takes its Δ in; of no draws where it is absent.
 
     ``pairs`` says which losses are those of pairs; ``empty`` is the model of the empty coalition, which moves into the row of the plan, none where copies
-    stand for it (see ``IncrementalSAGE``). ``settle`` fills the rows of Δ of the losses at these places, from the predictions for the copies.
+    stand for it (see ``IncrementalSAGE``). ``settle`` fills the rows of Δ of the losses at some places.
     """
 
     source: Callable[[], Generator] = lambda: Generator(0)
@@ -32,7 +38,7 @@ class PlanEntry:
     smoother: Smoother = field(default_factory=lambda: Smoother((0, 0)))
     pairs: Sequence[bool] = ()
     empty: EmptyModel | None = None
-    settle: Settle | None = None
+    settle: Callable[[Sequence[int], Perturbed, Array], None] | None = None
 
     def __post_init__(self) -> None:
         self.delta: Array = np.zeros(self.smoother.value.shape)

@@ -12,7 +12,7 @@ from explain_core import losses as known_losses
 from explain_core.bands import Band, Spread, ends, half_width
 from explain_core.evaluation.choice import Name, choose
 from explain_core.evaluation.generic import GenericEvaluator
-from explain_core.evaluation.plan import PlanEntry
+from explain_core.evaluation.plan import Perturbed, PlanEntry
 from explain_core.explanation import Explanation
 from explain_core.importance.group import EstimatorGroup
 from explain_core.losses import Loss, Prediction, Task
@@ -315,16 +315,8 @@ class IncrementalEstimator:
         """Δ of this record, losses × players. Changes no state but the generator's."""
         raise NotImplementedError
 
-    def _settle(
-        self,
-        losses: Sequence[int],
-        y: Any,
-        base: Prediction,
-        order: Sequence[int],
-        copies: Sequence[Prediction],
-        delta: Array,
-    ) -> None:
-        """Fill the rows of Δ of the losses at these places from the predictions for the copies, in the order in which they are made."""
+    def _settle(self, losses: Sequence[int], found: Perturbed, delta: Array) -> None:
+        """Fill the rows of Δ of the losses at these places."""
         raise NotImplementedError
 
     def _check(self, x: Row) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from explain_core.bands import Spread
-from explain_core.evaluation.plan import PlanEntry
+from explain_core.evaluation.plan import Perturbed, PlanEntry
 from explain_core.importance.base import EstimatorState, IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
 from explain_core.models import Row
@@ -102,26 +102,18 @@ class IncrementalPFI(IncrementalEstimator):
         rows = [[stored[rng.below(len(stored))] for _ in range(m)]] * len(players)
         delta = np.empty((len(self.losses), len(players)))
         copies = [copy for of_player in self.evaluator.replaced(x, base, players, rows) for copy in of_player]
-        self._settle(range(len(self.losses)), y, base, (), copies, delta)
+        self._settle(range(len(self.losses)), Perturbed(y, base, copies), delta)
         return delta
 
-    def _settle(
-        self,
-        losses: Sequence[int],
-        y: Any,
-        base: Prediction,
-        order: Sequence[int],
-        copies: Sequence[Prediction],
-        delta: Array,
-    ) -> None:
+    def _settle(self, losses: Sequence[int], found: Perturbed, delta: Array) -> None:
         m = self.n_samples
         for row in losses:
             loss = self.losses[row]
-            own = loss(y, base)
+            own = loss(found.y, found.base)
             for j in range(delta.shape[1]):
                 total = 0.0
-                for prediction in copies[j * m : (j + 1) * m]:
-                    total += loss(y, prediction) - own  # exactly 0 where the player changes nothing
+                for prediction in found.copies[j * m : (j + 1) * m]:
+                    total += loss(found.y, prediction) - own  # exactly 0 where the player changes nothing
                 delta[row, j] = total / m
 
     def _take(self, players: Players) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from explain_core.evaluation.plan import PlanEntry
+from explain_core.evaluation.plan import Perturbed, PlanEntry
 from explain_core.importance.base import EstimatorState, IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
 from explain_core.models import Row, check_prediction
@@ -120,19 +120,11 @@ class IncrementalSAGE(IncrementalEstimator):
             self._after = self._y0.after(base)
         delta = np.zeros((len(self.losses), len(players)))
         order, copies = self._coalitions(players, x)
-        self._settle(range(len(self.losses)), y, base, order, copies, delta)
+        self._settle(range(len(self.losses)), Perturbed(y, base, copies, order), delta)
         return delta
 
-    def _settle(
-        self,
-        losses: Sequence[int],
-        y: Any,
-        base: Prediction,
-        order: Sequence[int],
-        copies: Sequence[Prediction],
-        delta: Array,
-    ) -> None:
-        m = self.n_samples
+    def _settle(self, losses: Sequence[int], found: Perturbed, delta: Array) -> None:
+        m, (y, base, copies, order) = self.n_samples, found
         before = (
             [] if self._after is None else [self.losses[row](y, self._after.prediction) for row in losses]
         )
