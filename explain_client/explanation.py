@@ -34,6 +34,58 @@ class Skew:
 
 
 @dataclass(frozen=True, slots=True)
+class SettledLoss:
+    """What labelled records were estimated to lose before their label came, and what they lost; smoothed as losses are."""
+
+    estimated: float = described("Mean loss that was estimated.", 0.48)
+    true: float = described("Mean loss of the same records, by their labels.", 0.49)
+    error: float = described("True minus estimated.", 0.01)
+    low: float | None = described("95 % interval of the error; null from too few records.", -0.01)
+    high: float | None = described("95 % interval of the error; null from too few records.", 0.03)
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedLoss:
+    """What the newest records without a label are estimated to lose: no loss of the model's performance, and never part of one."""
+
+    value: float | None = described(
+        "Mean loss; null until 1,000 labels and a record without one have come.", 0.51
+    )
+    low: float | None = described("95 % interval for what the mean loss will turn out to be.", 0.48)
+    high: float | None = described("95 % interval for what the mean loss will turn out to be.", 0.54)
+    records: int = described("Records without a label so far.", 1200, ge=0, unit="records")
+    unfamiliar: float = described(
+        "Share of the newest of them whose values of `feature` few labelled records had.", 0.01, ge=0
+    )
+    feature: str | None = described("The feature; null for the prediction.", "dep_hour")
+    correction: float = described(
+        "What the newest labels added to the estimate: 0 where its error is none for certain.", 0.0
+    )
+    settled: SettledLoss | None = described(  # noqa: RUF009
+        "How far off estimates were, by the labels that have come; null where none has since.",
+        {"estimated": 0.48, "true": 0.49, "error": 0.01, "low": -0.01, "high": 0.03},
+    )
+    notes: tuple[str, ...] = described(
+        "What the estimate cannot see, and when it does not hold, in words.",
+        ["A change of what the features mean for the label cannot be seen before labels come."],
+    )
+
+    def sentence(self, loss: str) -> str:
+        """The estimate in words, with all that is to be said of it.
+
+        >>> EstimatedLoss(0.51, 0.48, 0.54, 1200, 0.0, None, 0.0, SettledLoss(0.48, 0.49, 0.01, -0.01, 0.03), ("It is blind.",)).sentence("brier")
+        'brier of the newest records without a label: 0.5100 [0.4800, 0.5400] by estimate. Where labels came since, estimates were 0.0100 too low on average. It is blind.'
+        """
+        if self.value is None or self.low is None or self.high is None:
+            return f"{loss} of records without a label: not estimated yet"
+        said = f"{loss} of the newest records without a label: {self.value:.4f} [{self.low:.4f}, {self.high:.4f}] by estimate."
+        if self.settled is not None:
+            side = "low" if self.settled.error > 0.0 else "high"
+            said += f" Where labels came since, estimates were {abs(self.settled.error):.4f} too {side} on average."
+        return " ".join((said, *self.notes))
+
+
+@dataclass(frozen=True, slots=True)
 class LabelDelay:
     """How long after their events the labels came: of the last 1,000 records of a join of late labels."""
 
@@ -191,6 +243,11 @@ class Explanation(Message):
         "Whether the model makes the predictions that were served; null where records have none, and for a model that learns.",
         {"checked": 5750, "differing": 12, "largest": 0.08, "tolerance": 0.001},
         absent=None,
+    )
+    estimated_loss: Mapping[str, EstimatedLoss] = described(
+        "By loss, with `explain.estimated_loss`: what records without a label are estimated to lose. Otherwise empty.",
+        {},
+        absent={},
     )
     label_delay: LabelDelay | None = described(  # noqa: RUF009
         "How long after their events the labels came; null where no record says it. What came early is no fair sample of all.",

@@ -8,7 +8,15 @@ from explain_client.alarm import Alarm, Moment, SegmentName, Side
 from explain_client.challenger import Challenger, LossDifference
 from explain_client.dead_letter import DeadLetterHeaders
 from explain_client.drift import AlarmReference, Drift, Window
-from explain_client.explanation import Explanation, LabelDelay, ModelVersion, PartialDependence, Skew
+from explain_client.explanation import (
+    EstimatedLoss,
+    Explanation,
+    LabelDelay,
+    ModelVersion,
+    PartialDependence,
+    SettledLoss,
+    Skew,
+)
 from explain_client.fields import is_date, unframed, utc
 from explain_client.importance import Importance, Importances, Losses
 from explain_client.prediction import EarlierPrediction, Prediction, Reason
@@ -22,6 +30,7 @@ __all__ = [
     "DeadLetterHeaders",
     "Drift",
     "EarlierPrediction",
+    "EstimatedLoss",
     "Explanation",
     "Importance",
     "Importances",
@@ -37,6 +46,7 @@ __all__ = [
     "Segment",
     "SegmentLosses",
     "SegmentName",
+    "SettledLoss",
     "Side",
     "Skew",
     "Window",

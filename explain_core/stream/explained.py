@@ -11,6 +11,7 @@ import msgspec
 from explain_core import losses as known_losses
 from explain_core.alarms.detector import Position
 from explain_core.dependence import DependenceState
+from explain_core.estimated import EstimatedState, LossEstimator
 from explain_core.evaluation.choice import choose
 from explain_core.evaluation.learned import LearnedEvaluator
 from explain_core.explanation import Explanation
@@ -55,6 +56,7 @@ class ExplainedModelData(State, frozen=True):
     worse: WorthData | None = None
     unlabelled: Count = 0
     followed: DependenceState | None = None
+    estimated: EstimatedState | None = None
 
 
 class Ended(NamedTuple):
@@ -114,6 +116,12 @@ class ExplainedModel:
         )
         tolerance = options.tolerance if static else None
         self.served = Served(self.performance.losses, alpha, tolerance) if options.served else None
+        self.estimated = (
+            LossEstimator(self.performance.losses, alpha=min(alpha, 0.5))
+            if options.estimates and leader is None
+            else None
+        )
+        """Of the losses of records without a label."""
         self._group()
         names = [loss.name for loss in self.performance.losses]
         self.segments = {
@@ -210,6 +218,8 @@ class ExplainedModel:
         for reservoir in self.reservoirs.values():
             reservoir.add(x)
         self._add_up()
+        if self.estimated is not None:
+            self.estimated.estimate(x, prediction)
         self.unlabelled += 1
         if self.followed is not None:
             self.followed.add(x, self.unlabelled)
@@ -232,6 +242,8 @@ class ExplainedModel:
         for reservoir in self.reservoirs.values():
             reservoir.add(x)
         losses = self.performance.update(y, prediction)
+        if self.estimated is not None:
+            self.estimated.learn(x, prediction, self.performance.newest[0].tolist())
         self._add_up()
         if self.segments and self.explains:
             for name, segments in self.segments.items():
@@ -294,6 +306,9 @@ class ExplainedModel:
                     self.served.add(truth, given, own)
         if self.followed is not None:
             self.followed.add(xs[n - 1], self.records)
+        if self.estimated is not None:
+            for x, own, of in zip(xs, self.blocks.told(predictions), losses[:, 0].tolist(), strict=True):
+                self.estimated.learn(x, own, of)
         return predictions, Learnt(losses, explained, increments, values)
 
     def _add_up(self) -> None:
@@ -354,6 +369,7 @@ class ExplainedModel:
             worse=self.worth.state(),
             unlabelled=self.unlabelled,
             followed=None if self.followed is None else self.followed.state(),
+            estimated=None if self.estimated is None else self.estimated.state(),
         )
 
     def restore(self, data: ExplainedModelData, unpack: Unpack) -> None:
@@ -388,4 +404,7 @@ class ExplainedModel:
         check((data.followed is None) == (self.followed is None), "followed: with curves, or without")
         if self.followed is not None and data.followed is not None:
             self.followed.restore(data.followed, self.model)
+        check((data.estimated is None) == (self.estimated is None), "estimated: with estimates, or without")
+        if self.estimated is not None and data.estimated is not None:
+            self.estimated.restore(data.estimated)
         self._group()

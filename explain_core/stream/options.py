@@ -161,6 +161,7 @@ class Options:
     ``drift``             None: there are no windows
     ``comparing``         how a challenger is compared
     ``following``         which curves of partial dependence there are; None: none
+    ``estimates``         the losses of records without a label are estimated: see ``explain_core.LossEstimator``
     ``reasoning``         how ``StreamExplainer.predict`` explains, against the first explainer's reservoir; None: it does not
     ====================  ======================================================================================
     """
@@ -177,4 +178,5 @@ class Options:
     drift: Windowing | None = None
     comparing: Comparing = Comparing()
     following: Following | None = None
+    estimates: bool = False
     reasoning: Reasoning | None = None

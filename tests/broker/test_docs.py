@@ -171,4 +171,6 @@ def test_who_follows_the_pages_gets_what_they_say(reader: Reader) -> None:
     assert "age_of_domain" in output["docs/tutorial.md"]  # a feature that `check` found
     assert re.search(r"\b\d+ records", output["docs/tutorial.md"])  # of a partition, by `tail`
     assert "average over partition models" in output["docs/how-to/consume.md"]
-    assert re.search(r"error rate (rose by|fell by|did not change noticeably)", output["docs/how-to/drift.md"])
+    assert re.search(
+        r"error rate (rose by|fell by|did not change noticeably)", output["docs/how-to/drift.md"]
+    )

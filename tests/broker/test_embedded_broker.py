@@ -255,5 +255,5 @@ def test_a_version_without_pins_is_said_to_be_unverified_and_then_pinned(
 
 
 def test_a_version_that_does_not_exist_is_an_error_in_words(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="Apache Kafka 0.0.0 cannot be downloaded"):
+    with pytest.raises(UserError, match=r"Apache Kafka 0\.0\.0 cannot be downloaded"):
         kafka_jars("0.0.0", tmp_path)

@@ -28,6 +28,8 @@ ALARMS = {"alarms": {"enabled": True, "one_in": 1_000, "warm_up": 50, "baseline"
 TREE = {"challenger": {"factory": "river.tree:HoeffdingTreeClassifier", "every": 1}}
 FEATURES = {"record": {"features": ["a", "b"]}}
 LOSSES = {"explainers": [{**IPFI, "losses": ["cross_entropy", "brier"]}]}
+PREDICTED = {"record": {"unlabelled": "predict"}}
+ESTIMATED = merged(PREDICTED, {"explain": {"estimated_loss": True}})
 EXPLAINER = {"explainer ipfi"}
 SMOOTHED = {"performance", "periods"}
 
@@ -84,6 +86,11 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
     "explain.every": ({}, {"explain": {"every": 2}}, EXPLAINER),
     "explain.evaluator": ({}, {"explain": {"evaluator": "generic"}}, set()),
     "explain.warm_up": ({}, {"explain": {"warm_up": 2}}, set()),
+    "estimated losses on": (PREDICTED, ESTIMATED, {"estimated"}),
+    "`alpha`, while losses are estimated": (ESTIMATED, explainers(alpha=0.01), EXPLAINER | SMOOTHED | {"estimated"}),
+    "a feature, while losses are estimated": (
+        merged(ESTIMATED, {"record": {"features": ["a"]}}), FEATURES, {"estimated"},
+    ),
     "drift on": ({}, DRIFT, {"drift"}),
     "drift.window": (DRIFT, {"drift": {"window": 12}}, {"drift"}),
     "drift.bootstrap": (DRIFT, {"drift": {"bootstrap": 3}}, {"drift"}),

@@ -60,6 +60,7 @@ SECTIONS: dict[str, Sections] = {
     "trained model": {"record": {"features": ["a", "b", "c"]}, "alarms": {**RATES, "subjects": ["loss"]}, "drift": DRIFT},
     "versions": {"models": {"max_open": 2}, "alarms": {**RATES, "subjects": ["loss", "importance"]}, "drift": DRIFT, "challenger": {"factory": TREE, "every": 1, "limits": {"cross_entropy": 5}}},
     "curves, and predictions that wait": {"explainers": SMALL, "partial_dependence": {"features": ["a"], "top": 2, "every": 3}, "predictions": {"enabled": True, "every": 1, "remember": 5}, "record": {"unlabelled": "predict", "id": "id"}},
+    "estimated losses": {"explain": {"estimated_loss": True, "every": 50}, "record": {"unlabelled": "predict"}, "model": {"name": "linear"}},
 }  # fmt: skip
 
 
@@ -95,6 +96,8 @@ def _states(name: str) -> Iterator[Damaged]:
         given, odd = versioned_records(order[:100]), versioned_records(order[100:], seed=2)
     if "predictions" in sections:
         given, odd = labelled_later(given), labelled_later(odd)
+    if name == "estimated losses":
+        given, odd = some_unlabelled(values(1_100)), some_unlabelled(odd)
     state = PartitionState(known, 3)
     for n in (25, len(given)):
         fold(
@@ -109,6 +112,11 @@ def _states(name: str) -> Iterator[Damaged]:
 def labelled_later(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each second of these records without its label, which the next one, of the same id, brings; the last of 25 or 100 waits."""
     return [{**x, "id": str(i // 2), "label": x["label"] if i % 2 else None} for i, x in enumerate(given, 1)]
+
+
+def some_unlabelled(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """These records, each 20th without a label."""
+    return [x if i % 20 else {"a": 1.0, "flag": True} for i, x in enumerate(given)]
 
 
 def _odd(given: list[dict[str, Any]], numeric: bool) -> list[dict[str, Any]]:

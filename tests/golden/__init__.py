@@ -28,7 +28,7 @@ from explain_sidecar.snapshots.files import Stored, stored
 from explain_sidecar.snapshots.signatures import Keys
 from explain_sidecar.snapshots.snapshot import Before, Manifest, Snapshot, begin, load, take
 from tests.folds import record, settings, values
-from tests.fuzz.partitions import ISAGE, SECTIONS, fold, labelled_later
+from tests.fuzz.partitions import ISAGE, SECTIONS, fold, labelled_later, some_unlabelled
 from tests.service.test_alarms import STATIC
 from tests.service.test_drift_on_alarm import sections as asking
 from tests.service.test_windows import stream
@@ -110,6 +110,8 @@ def _given(name: str) -> list[InputRecord]:
         return [record(i, x) for i, x in enumerate(versioned_records([f"v{1 + i // 7 % 3}" for i in range(count)]))]  # fmt: skip
     if name == "an answer that waits":
         return [record(i, x) for i, x in enumerate(stream(ASKED + FURTHER, flips_at=1_030))]
+    if name == "estimated losses":
+        return [record(i, x) for i, x in enumerate(some_unlabelled(values(ASKED + FURTHER)))]
     given = [
         {**x, "time": 1_700_000_000_000 + i * 600_000, "p": i % 7 / 7}
         for i, x in enumerate(values(count, task, numeric=numeric))

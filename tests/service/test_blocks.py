@@ -96,6 +96,7 @@ CASES = {
             {
                 "predictions": {"enabled": True, "every": 20, "most": 1},
                 "record": {"id": "id", "timestamp": "time", "unlabelled": "predict"},
+                "explain": {"estimated_loss": True},
                 "alarms": ALARMS,
                 "drift": SHIFTS,
             },

@@ -20,6 +20,7 @@ from explain_client import (
     Acknowledged,
     Alarm,
     Drift,
+    EstimatedLoss,
     Expected,
     Explanation,
     Prediction,
@@ -221,6 +222,8 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
     if message["rejected_recently"] > MANY:
         title += f"; {message['rejected_recently']:,} of the last {LAST:,} records could not be used"
     yield Text(title, style="bold")
+    for name, estimated in (message.get("estimated_loss") or {}).items():
+        yield Text(read(EstimatedLoss, estimated).sentence(loss_name(name)))
     worse = model.get("worse_since")
     if worse is not None:
         said = WORSE.format(f"{utc(worse['timestamp']):%Y-%m-%d %H:%M UTC}, offset {worse['offset']}")

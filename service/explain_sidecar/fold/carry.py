@@ -236,8 +236,9 @@ def _explained(fresh: ExplainedModelData, old: ExplainedModelData, carry: Carry)
     if keeps("performance"):
         rows = [carry.losses(0).index(loss) for loss in carry.losses(1)]
         found["performance"] = _performance(old.performance, rows)
-    if keeps("served"):
-        found["served"] = old.served
+    for name in ("served", "estimated"):
+        if keeps(name):
+            found[name] = getattr(old, name)
     if keeps("partial dependence") and old.followed is not None:
         curves = old.followed.curves.items()
         kept = {name: curve for name, curve in curves if features is None or name in features}

@@ -17,6 +17,7 @@ from explain_client.periods import SUMS
 from explain_core.alarms.detector import Position
 from explain_core.comparison import better, sentence
 from explain_core.confidence import Interval
+from explain_core.estimated import LossEstimator
 from explain_core.explanation import Explanation
 from explain_core.importance.segments import SegmentReport
 from explain_core.learners.mixture import MixtureLearner
@@ -54,6 +55,7 @@ def explanation(slot: Slot, position: Position, settings: Settings) -> dict[str,
         "model": {"weights": weights(explained), "worse_since": worth.about()},
         "performance": _performance(explained, floors),
         "skew": None if skew is None else skew._asdict(),
+        "estimated_loss": {} if explained.estimated is None else _estimated(explained.estimated),
         "importance": {name: _importance(found, floors, name) for name, found in explanations.items()},
         "estimators": {name: found.metadata for name, found in explanations.items()},
         "challenger": next((_challenger(of, settings) for of in slot.challengers), None),
@@ -105,6 +107,18 @@ def _performance(explained: ExplainedModel, floors: Floors) -> dict[str, Any]:
         for loss, clipped, (_, gain), (low, gain_low), (high, gain_high) in zip(
             performance.losses, performance.clipped, *bands, strict=True
         )
+    }
+
+
+def _estimated(estimator: LossEstimator) -> dict[str, Any]:
+    """By loss; with the share of records of which little is known as of all, and what an estimate cannot see."""
+    return {
+        loss: {
+            **found._asdict(),
+            "settled": found.settled and {**found.settled._asdict(), "error": found.settled.error},
+            "notes": found.notes,
+        }
+        for loss, found in estimator.estimates().items()
     }
 
 

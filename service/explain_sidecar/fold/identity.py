@@ -185,6 +185,8 @@ def parts(identity: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     segments = {name: part for name, part in found.items() if name.startswith("segments ")}
     if own.get("served"):
         found["served"] = found["performance"] | of("served") | losses
+    if own.get("estimated"):
+        found["estimated"] = found["performance"] | of("features") | losses
     found["periods"] = found["performance"] | of("periods", "time")
     if identity.get("drift"):
         found["drift"] = model | records | of("features", "time", "drift")

@@ -60,6 +60,7 @@ def options_of(settings: Settings) -> Options:
         )
         if dependence.enabled
         else None,
+        estimates=settings.explain.estimated_loss,
         reasoning=Reasoning(space=settings.predictions.space, most=settings.predictions.most)
         if settings.predictions.enabled
         else None,

@@ -366,6 +366,7 @@ class PartitionState:
             "model": about["model"],
             "performance": about["performance"],
             "skew": about["skew"],
+            "estimated_loss": about["estimated_loss"],
             "label_delay": self.label_delay.summary(),
             "importance": about["importance"],
             "estimators": about["estimators"],

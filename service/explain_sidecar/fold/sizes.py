@@ -30,6 +30,9 @@ def _room(kind: type) -> int:
     return size
 
 
+ESTIMATED = 2_000
+"""Bytes of the estimate of a loss beside the name of a feature, which may be in it twice."""
+
 CELL = len(":") + _room(Importance)
 """Bytes of a feature's importance under a loss beside its name."""
 
@@ -71,6 +74,8 @@ class ExplanationSize:
         running = len({*settings.emit.periods} & {"alarm", "all"})
         periods = min(len(settings.emit.periods) - running, 1) + running
         about += (256 + 2 * MEAN * periods) * (1 + sum(losses))
+        if settings.explain.estimated_loss:
+            about += sum(losses) * (ESTIMATED + 12 * record.max_string)
         self._means = sum(losses), DRIVER + periods * MEAN, 1 + periods
         groups = sum(
             (times + (explainer.by is not None)) * count * _cells(explainer.groups)

@@ -231,6 +231,13 @@ class Settings(BaseSettings):
             for path, part in inputs.items()
             if part.needs_registry and self.registry.url is None
         ]
+        if self.explain.estimated_loss and self.record.unlabelled != "predict":
+            problems.append(
+                (
+                    ("explain", "estimated_loss"),
+                    "is of records without a label, and these are rejected; set record.unlabelled to predict, or take it out",
+                )
+            )
         if self.predictions.enabled and self.predictions.label is not None and task == "regression":
             problems.append(
                 (

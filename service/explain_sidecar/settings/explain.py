@@ -166,6 +166,10 @@ class ExplainSettings(Section):
     part = Part("explainers")
 
     every: int = Field(1, ge=1, description="Explain each k-th record; the model learns from all.")
+    estimated_loss: Annotated[bool, Part("estimated")] = Field(
+        False,
+        description="Estimate the losses of records without a label, and by how much such estimates were wrong once labels come; needs record.unlabelled: predict.",
+    )
     warm_up: Annotated[int | None, MESSAGES] = Field(
         None, ge=1, description="Rows in the reservoir before explaining starts; by default its size."
     )

@@ -1,0 +1,86 @@
+"""With ``explain.estimated_loss`` explanations say what records without a label are estimated to lose, apart from the true loss."""
+
+import random
+
+import pytest
+
+from explain_client import EstimatedLoss, Explanation
+from explain_client.fold import FoldDriver
+from explain_core.estimated import BLIND
+from explain_sidecar.commands.tail import view
+from explain_sidecar.errors import SettingsError
+from explain_sidecar.settings import load_settings
+from tests.folds import fold, messages, new_state
+
+ASKED = {
+    "model.name": "linear",
+    "record.unlabelled": "predict",
+    "explain.estimated_loss": True,
+    "explain.every": 10,
+    "emit.every": 400,
+}
+
+
+def given(n, seed=1, since=10**9, shift=0.0):
+    """Half of the records without a label; from ``since`` on with another a, and few labels."""
+    rng = random.Random(seed)
+    for i in range(n):
+        late = i >= since
+        value = {"a": rng.gauss(shift if late else 0.0, 1.0), "b": rng.choice("uv")}
+        label = rng.random() < (0.5 if value["a"] > 0.0 else 0.05)
+        if rng.random() < (0.05 if late else 0.6):
+            value["label"] = label
+        yield value
+
+
+def test_the_estimate_is_told_apart_from_the_loss_with_its_error_and_what_it_cannot_see():
+    driver = FoldDriver({**ASKED, "emit.every": 50})
+    records = list(given(3_300, since=2_500, shift=1.5))
+    driver.send(records)
+    before = next(one for one in driver.explanations if one.offset > 2_400)
+    newest = driver.explanations[-1]
+    early, late = (one.estimated_loss["cross_entropy"] for one in (before, newest))
+    assert abs(early.value - before.performance["cross_entropy"].model) < 0.06
+    assert late.value > early.value + 0.1 and late.low < late.value < late.high
+    assert late.records > 0.9 * sum("label" not in one for one in records) and BLIND in late.notes
+    assert late.settled.low is not None and late.settled.error == late.settled.true - late.settled.estimated
+    assert late.sentence("cross entropy").startswith(
+        "cross entropy of the newest records without a label: 0."
+    )
+    assert driver.explanations[0].estimated_loss["cross_entropy"].value is None
+
+
+def test_the_bytes_are_the_same_after_restarts_and_in_blocks():
+    driver = FoldDriver(ASKED)
+    driver.send(given(2_400))
+    assert driver.explanations[-1].estimated_loss["cross_entropy"].value is not None
+    driver.verify(every=1_100)
+
+
+def test_without_the_setting_messages_say_nothing_of_it():
+    state = new_state(record={"unlabelled": "predict"}, emit={"every": 20})
+    found = messages(fold(state, list(given(100))))
+    assert found and all(one["estimated_loss"] == {} for one in found)
+    assert state.explained.estimated is None
+
+
+def test_tail_says_it_in_a_line():
+    known = load_settings(
+        environ={}, overrides={"record": {"unlabelled": "predict"}, "explain": {"estimated_loss": True}}
+    )
+    state = new_state(record={"unlabelled": "predict"}, explain={"estimated_loss": True}, emit={"every": 20})
+    (first, *_) = messages(fold(state, list(given(60))))
+    lines = [str(line) for line in view(known, {0: first}).renderables]
+    assert "log loss of records without a label: not estimated yet" in lines
+
+
+def test_it_needs_records_without_a_label():
+    with pytest.raises(SettingsError, match=r"explain.estimated_loss.*set record.unlabelled to predict"):
+        load_settings(environ={}, overrides={"explain": {"estimated_loss": True}})
+
+
+def test_an_earlier_message_has_no_estimate():
+    assert Explanation.__dataclass_fields__["estimated_loss"].metadata["absent"] == {}
+    assert EstimatedLoss(None, None, None, 0, 0.0, None, 0.0, None, ()).sentence("brier") == (
+        "brier of records without a label: not estimated yet"
+    )
