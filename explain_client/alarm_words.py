@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from explain_client.fields import is_date, utc
+from explain_client.words import loss_name, minute
 
 LONGEST_NAME = 80
 """Characters of a feature's name in a sentence."""
@@ -32,8 +33,6 @@ _WHAT: dict[str, tuple[str, str]] = {
 }
 """How an alarm says that it rose, and that it fell; in a story, what comes first here is said first."""
 
-_LOSSES = {"cross_entropy": "log loss", "zero_one": "error rate"}
-
 
 def sentence(alarm: Mapping[str, Any]) -> str:
     """A single alarm in a sentence.
@@ -51,7 +50,7 @@ def sentence(alarm: Mapping[str, Any]) -> str:
 def moment(position: Mapping[str, Any]) -> str:
     """When: the event time of a record, or its offset where that is no date."""
     time = position["timestamp"]
-    return f"{utc(time):%A %Y-%m-%d %H:%M} UTC" if is_date(time) else f"offset {position['offset']}"
+    return f"{utc(time):%A} {minute(time)}" if is_date(time) else f"offset {position['offset']}"
 
 
 def clause(alarm: Mapping[str, Any], how: str = "", name: Callable[[str], str] = str) -> str:
@@ -89,10 +88,6 @@ def what(alarm: Mapping[str, Any], name: Callable[[str], str] = str) -> str:
     subject = alarm["subject"]
     rose, fell = _WHAT.get(subject, (f"{subject} rose", f"{subject} fell"))
     return (fell if alarm["direction"] == "down" else rose).format(named) + where(alarm, name)
-
-
-def loss_name(loss: str) -> str:
-    return _LOSSES.get(loss, f"{loss.replace('_', ' ')} loss")
 
 
 def rank(subject: str) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from explain_client.fields import DIGEST, Message, described
+from explain_client.words import of_loss
 
 _WINDOWS = [
     {
@@ -179,3 +180,8 @@ class Drift(Message):
     def causes(self) -> tuple[str, ...]:
         """What the change is attributed to: "concept", "inputs", both or nothing."""
         return tuple(self.change["causes"]) if self.change else ()
+
+    @property
+    def told(self) -> str:
+        """``sentence`` with the loss by the name that it has everywhere else."""
+        return of_loss(self.sentence, str(self.change["loss"])) if self.change else self.sentence

@@ -17,6 +17,7 @@ from explain_client.importance import (
 )
 from explain_client.periods import DRIVEN, Driven, Period
 from explain_client.segments import Segment
+from explain_client.words import rough
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +183,9 @@ class PartialDependence:
             self.values.index(low),
         )
         if abs(effect) < 0.5 * (high - low):
-            return f"{what} is highest, {high:.2g}, where {name} is {self.points[top]:.3g}, and lowest, {low:.2g}, where it is {self.points[bottom]:.3g}"
-        ends = f"{name} from {self.points[0]:.3g} to {self.points[-1]:.3g}"
-        return f"a higher {name} {'raises' if effect > 0.0 else 'lowers'} {what} from {self.values[0]:.2g} to {self.values[-1]:.2g} ({ends})"
+            return f"{what} is highest, {rough(high)}, where {name} is {rough(self.points[top])}, and lowest, {rough(low)}, where it is {rough(self.points[bottom])}"
+        ends = f"{name} from {rough(self.points[0])} to {rough(self.points[-1])}"
+        return f"a higher {name} {'raises' if effect > 0.0 else 'lowers'} {what} from {rough(self.values[0])} to {rough(self.values[-1])} ({ends})"
 
 
 @dataclass(frozen=True, slots=True)

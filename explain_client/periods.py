@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from explain_client.fields import described, utc
+from explain_client.fields import described
 from explain_client.importance import pick
+from explain_client.words import day, loss_name
 
 DRIVEN = {
     "records": 5000,
@@ -135,7 +136,7 @@ class Driven:
             return ""
         words = " and ".join(filter(None, (", ".join(lasting[:-1]), lasting[-1])))
         have = "has" if len(lasting) == 1 else "have"
-        return f"; {words} {have} mattered since {utc(self.since):%Y-%m-%d}, however often you look"
+        return f"; {words} {have} mattered since {day(self.since)}, however often you look"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,16 +227,14 @@ class Period:
         ]
         return Driven(int(gain.n), False, gain.value, gain.low, gain.high, tuple(drivers))
 
-    def sentence(
-        self, estimator: str | None = None, loss: str | None = None, words: str | None = None
-    ) -> str:
-        """What drives the model over the period, in words; ``words`` are what the loss is called."""
+    def sentence(self, estimator: str | None = None, loss: str | None = None) -> str:
+        """What drives the model over the period, in words."""
         if self._label_free(estimator, loss):
             return self._moving(estimator, loss)
         driven = self.driven(estimator, loss)
         if driven is None:
             return f"{self.records:,} records are too few to say what drives the model"
-        name = words or (loss or next(iter(self.performance))).replace("_", " ")
+        name = loss_name(loss or next(iter(self.performance)))
         return driven.sentence(loss=name, over=f"{driven.records:,} records")
 
     def _label_free(self, estimator: str | None, loss: str | None) -> bool:

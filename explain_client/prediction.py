@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from explain_client.fields import DIGEST, Message, described
+from explain_client.words import figure, loss_name, signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +117,12 @@ class Prediction(Message):
         if self.predicted is None or self.baseline is None:
             return "no reasons yet: the reservoir has no row, or the model does not know the class"
         named = f"{self.output}: " if self.output is not None else ""
-        why = "".join(f", {one.feature} {one.value:+.4g}" for one in self.reasons[:most])
-        truth = self.label if self.target is None else f"{self.target:.4g}"
+        why = "".join(f", {one.feature} {signed(one.value)}" for one in self.reasons[:most])
+        truth = self.label if self.target is None else figure(self.target)
         came = "" if truth is None else f"; it was {truth}"
         if self.earlier is not None:
-            lost = ", ".join(f"{name} {loss:.4g}" for name, loss in self.earlier.losses.items())
-            came += f", and the prediction of offset {self.earlier.offset} lost {lost}"
-        return f"predicted {named}{self.predicted:.4g}, on average {self.baseline:.4g}{why}{came}"
+            lost = ", ".join(
+                f"{loss_name(name)} of {figure(loss)}" for name, loss in self.earlier.losses.items()
+            )
+            came += f", and the prediction of offset {self.earlier.offset} had a {lost}"
+        return f"predicted {named}{figure(self.predicted)}, on average {figure(self.baseline)}{why}{came}"

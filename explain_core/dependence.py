@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from explain_core.engine.smoothing import BLOCK
+from explain_core.figures import rough
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row, wrap
 from explain_core.reservoirs import GeometricReservoir, Reservoir, ReservoirState
@@ -64,10 +65,10 @@ class Curve(NamedTuple):
             return f"{self.feature} does not move {what}"
         if abs(self.effect) >= 0.5 * (high - low):
             verb = "raises" if self.effect > 0.0 else "lowers"
-            ends = f"{self.feature} from {self.points[0]:.3g} to {self.points[-1]:.3g}"
-            return f"a higher {self.feature} {verb} {what} from {self.values[0]:.2g} to {self.values[-1]:.2g} ({ends})"
+            ends = f"{self.feature} from {rough(self.points[0])} to {rough(self.points[-1])}"
+            return f"a higher {self.feature} {verb} {what} from {rough(self.values[0])} to {rough(self.values[-1])} ({ends})"
         top, bottom = self.points[self.values.index(high)], self.points[self.values.index(low)]
-        return f"{what} is highest, {high:.2g}, where {self.feature} is {top:.3g}, and lowest, {low:.2g}, where it is {bottom:.3g}"
+        return f"{what} is highest, {rough(high)}, where {self.feature} is {rough(top)}, and lowest, {rough(low)}, where it is {rough(bottom)}"
 
 
 class IncrementalPDP:

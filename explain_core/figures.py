@@ -38,6 +38,17 @@ def figure(value: float) -> str:
     >>> figure(0.0123), figure(6_881.4), figure(0.00012), figure(0.0), figure(3.2e12)
     ('0.012', '6,881', '0.00012', '0.000', '3.2e+12')
     """
-    if value == 0.0 or 0.001 <= abs(value) < 1_000.0:
-        return f"{value:.3f}"
+    return f"{value:.3f}" if value == 0.0 or 0.001 <= abs(value) < 1_000.0 else rough(value)
+
+
+def rough(value: float) -> str:
+    """Three significant digits, or as many as there are before the point.
+
+    >>> rough(22.73), rough(6.0), rough(14_925.66)
+    ('22.7', '6', '14,926')
+    """
     return f"{value:,.0f}" if 1_000.0 <= abs(value) < 10.0**MOST else f"{value:.3g}"
+
+
+def signed(value: float) -> str:
+    return f"{'+' * (value > 0.0)}{figure(value)}"

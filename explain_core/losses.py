@@ -7,6 +7,7 @@ probability 0) or a float (regression).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pkgutil import resolve_name
@@ -245,19 +246,41 @@ def codes_of(losses: Sequence[Loss], task: Task = "classification") -> NDArray[n
     return np.array(codes, np.int64)
 
 
+_TASKS: dict[Task, str] = {
+    "classification": "classification (binary or multiclass)",
+    "regression": "regression",
+}
+
 DEFAULT: dict[Task, str] = {"classification": "cross_entropy", "regression": "squared"}
 
 
+CALLED = {"cross_entropy": "log loss", "zero_one": "error rate"}
+"""Losses that people do not call by the name and "loss"; see ``explain_client.words``."""
+
+
+def called(name: str) -> str:
+    """What people call a loss and its mean, the risk.
+
+    >>> called("cross_entropy"), called("squared")
+    ('log loss', 'squared loss')
+    """
+    return CALLED.get(name, f"{name.replace('_', ' ')} loss")
+
+
 ELSEWHERE = {
-    "log_loss": "cross_entropy",
     "logloss": "cross_entropy",
+    "categorical_cross_entropy": "cross_entropy",
+    "binary_cross_entropy": "cross_entropy",
     "accuracy": "zero_one",
-    "error_rate": "zero_one",
+    "zero_one_loss": "zero_one",
+    "brier_score": "brier",
     "mse": "squared",
+    "mean_squared_error": "squared",
     "squared_error": "squared",
     "mae": "absolute",
+    "mean_absolute_error": "absolute",
     "absolute_error": "absolute",
-}
+} | {called(name).replace(" ", "_"): name for name in NAMED}
 """What other libraries, and our own sentences, call a loss."""
 
 
@@ -279,8 +302,9 @@ def get(
     if isinstance(loss, str) and ":" in loss:
         return get(_imported(loss), task, reads, label_free)
     if isinstance(loss, str):
-        if loss in ELSEWHERE:
-            raise ValueError(f"loss: {loss!r} is {ELSEWHERE[loss]} here; name that")
+        plain = re.sub(r"\W+", "_", loss.strip().lower())
+        if loss not in NAMED and (meant := ELSEWHERE.get(plain, plain)) in NAMED:
+            raise ValueError(f"loss: {loss!r} is {meant} here; name that")
         known = NAMED | LABEL_FREE
         if loss not in known:
             raise ValueError(
@@ -304,7 +328,7 @@ def get(
     if task is not None and found.task != task and not found.label_free:
         fitting = ", ".join(name for name, known in NAMED.items() if known.task == task)
         raise ValueError(
-            f"loss: {found.name!r} is a {found.task} loss and the task is {task}; use one of {fitting}"
+            f"loss: {found.name!r} is a {found.task} loss and the task is {_TASKS[task]}; use one of {fitting}"
         )
     return found
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from explain_core import losses
 from explain_core.explanation import Explanation
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def waterfall(change: RiskChange, *, top: int = 8, ax: Axes | None = None) -> Ax
             reach = [[step.value - step.low], [step.high - step.value]]
             axes.errorbar(end, row, xerr=reach, fmt="none", ecolor="black", capsize=2, lw=1)
     _feature_axis(axes, names)
-    axes.set_xlabel("error rate" if change.loss == "zero_one" else f"{change.loss} risk")
+    axes.set_xlabel(losses.called(change.loss))
     if not steps:
         axes.set_title(change.verdict, fontsize=8)
     return axes

@@ -10,6 +10,7 @@ from itertools import count
 from statistics import NormalDist
 
 from explain_client import Explanation, Explanations
+from explain_client.words import second
 
 LEVEL = 0.01
 Z = NormalDist().inv_cdf(0.975)
@@ -56,7 +57,7 @@ def main() -> None:
             first, before = leader(explanation, next(numbers)), leaders.get(explanation.partition)
             if first is not None and first != before:
                 leaders[explanation.partition] = first
-                where = f"{explanation.time:%F %T} {explanation.topic} partition {explanation.partition}"
+                where = f"{second(explanation.time)} {explanation.topic} partition {explanation.partition}"
                 print(f"{where}: {first} leads", f"(it was {before})" if before else "", flush=True)
 
 

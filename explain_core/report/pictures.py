@@ -15,7 +15,7 @@ MOST = 8
 """Features with a line of their own."""
 
 
-def figure(report: Report, every: str | int | None = None) -> Figure:
+def drawn(report: Report, every: str | int | None = None) -> Figure:
     """Bars of the importances now; below, over the periods, the loss beside that of no model, and the importances; changes are dashed lines.
 
     Raises ``ImportError`` where matplotlib is missing.
@@ -24,18 +24,18 @@ def figure(report: Report, every: str | int | None = None) -> Figure:
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError("plot needs matplotlib: pip install 'explain-core[watch]'") from None
-    from explain_client.alarm_words import loss_name
     from explain_client.fields import utc
+    from explain_client.words import estimator_name, loss_name
 
     explained = report.explainer.newest.explained
     estimator = next(iter(explained.explainers))
     importances = explained.explanations[estimator]
     loss = importances.losses[0]
-    drawn = Figure(figsize=(9, 8), layout="constrained")
-    top, middle, bottom = drawn.subplots(3, 1, height_ratios=[1.2, 1, 1.2])
+    picture = Figure(figsize=(9, 8), layout="constrained")
+    top, middle, bottom = picture.subplots(3, 1, height_ratios=[1.2, 1, 1.2])
     if importances.features:
         plots.bars(importances, top=MOST, ax=top)
-    top.set_title(f"importance now ({estimator}, with its band)", loc="left", fontsize=9)
+    top.set_title(f"importance now ({estimator_name(estimator)}, with its band)", loc="left", fontsize=9)
     periods = report.periods(every)
 
     def at(offset: int, timestamp: int) -> Any:
@@ -79,4 +79,4 @@ def figure(report: Report, every: str | int | None = None) -> Figure:
         )
         axes.tick_params(labelsize=8)
         axes.set_xlabel("" if report.dated else "record", fontsize=8)
-    return drawn
+    return picture

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from explain_core.alarms.detector import Position
+from explain_core.figures import figure
 from explain_core.losses import Task
 from explain_core.models import Model, Row
 from explain_core.stream import Alarm, Event, Options, StreamExplainer, about
@@ -220,9 +221,9 @@ class Report:
             return Told.of((), [f"{self.records:,} records are too few to say what drives the model."])
         if not self.dated:
             found["since"] = None
-        from explain_client.alarm_words import loss_name
         from explain_client.fields import read
         from explain_client.periods import Driven
+        from explain_client.words import loss_name
 
         driven = read(Driven, found)
         return Told.of(driven.drivers, [f"{driven.sentence(loss=loss_name(loss))}."])
@@ -248,7 +249,7 @@ class Report:
 
     def why(self) -> Told[Drift]:
         """Why the risk moved: what the change of the loss is attributed to, the concept or the inputs."""
-        return Told.of(self._drifts, [f"{drift.sentence}." for drift in self._drifts])
+        return Told.of(self._drifts, [f"{drift.told}." for drift in self._drifts])
 
     def periods(self, every: str | int | None = None) -> Told[Period]:
         """Means over periods: of event time, such as "7D", "12h" or "1W", or of so many records; by default about twelve.
@@ -262,11 +263,9 @@ class Report:
         for number, block in enumerate(self._blocks):
             groups.setdefault(self._place(every, number, block.until), []).append(block)
         merged = [merge_periods(blocks) for blocks in groups.values()]
-        _, loss = self._chosen(None, None)
-        from explain_client.alarm_words import loss_name
 
         said = [
-            f"{_moment(period.first_offset, self._time(period.begin), day=True)}: {period.sentence(words=loss_name(loss))}"
+            f"{_moment(period.first_offset, self._time(period.begin), day=True)}: {period.sentence()}"
             for period in merged
         ]
         return Told.of(merged, said)
@@ -310,9 +309,9 @@ class Report:
 
     def plot(self, every: str | int | None = None) -> Figure:
         """What drives the model, its loss, and the importances over ``periods``, with the changes: a figure of matplotlib."""
-        from explain_core.report.pictures import figure
+        from explain_core.report.pictures import drawn
 
-        return figure(self, every)
+        return drawn(self, every)
 
     @property
     def sections(self) -> list[tuple[str, Sequence[str]]]:
@@ -329,14 +328,14 @@ class Report:
     @property
     def summary(self) -> str:
         """How many records, how good the model is, and the digest."""
-        from explain_client.alarm_words import loss_name
+        from explain_client.words import loss_name
 
         performance = self.explainer.slots[ONLY].explained.performance
         loss = performance.losses[0].name
         model, empty, _ = performance.of(loss)
         left = f" ({self.unlabelled:,} without a label were left out)" if self.unlabelled else ""
         figures = (
-            f"{loss_name(loss)} {model:.3f} of late, {empty:.3f} without any feature"
+            f"{loss_name(loss)} {figure(model)} of late, {figure(empty)} without any feature"
             if self.records
             else "none yet"
         )

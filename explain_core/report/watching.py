@@ -128,6 +128,11 @@ def model_of(
     model: Any, task: Task | None, source: Source | None, features: Sequence[str] | None, seed: int
 ) -> Chosen:
     """The model to explain. Raises ``ValueError`` where none can be made of it."""
+    if task is not None and task not in get_args(Task):
+        raise ValueError(
+            f"task: {task!r} is not one of {', '.join(get_args(Task))}: binary is classification with two classes, multiclass with more. "
+            "Name one of these, or leave it out: the labels tell"
+        )
     task = task or _task_of_model(model) or (None if source is None else task_of(source.labels))
     if task is None and not _is_path(model):
         raise ValueError(

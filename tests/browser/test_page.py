@@ -14,6 +14,9 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.browser import launch
+from explain_client.fields import utc
+from explain_client.words import day, estimator_name, figure, loss_name, minute, second
+from explain_core.losses import NAMED
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.http.dashboard import Dashboard
@@ -83,6 +86,33 @@ def site() -> Iterator[tuple[Dashboard, str]]:
     with serving(made.routes, sock, http):
         yield made, address(sock)
         made.stop()
+
+
+def test_the_page_writes_losses_times_and_numbers_as_every_command_does(
+    site: tuple[Dashboard, str], browser: Browser
+) -> None:
+    """words.js has the tables of explain_client.words."""
+    page = browser.new_page()
+    page.goto(site[1])
+    losses = [*NAMED, "late_by_hours"]
+    estimators = ["ipfi", "isage", "of_others"]
+    numbers = [0.0, 0.5, -0.0123, 22.73, 999.4, 14_925.66, -6_881.4, 0.00052, 1.2e-7, 3.21e12, -2.5e-12]
+    times = [1_368_511_507_000, 0, 10**18]
+    found = page.evaluate(
+        """async ([losses, estimators, numbers, times]) => {
+          const words = await import("/static/words.js");
+          const days = times.map((time) => words.day(time / 1000));
+          return [losses.map(words.lossName), estimators.map(words.estimatorName), numbers.map(words.figure), times.map(words.minute), times.slice(0, 2).map(words.moment), days.slice(0, 2)];
+        }""",
+        [losses, estimators, numbers, times],
+    )
+    page.close()
+    assert found[0] == [loss_name(loss) for loss in losses]
+    assert found[1] == [estimator_name(name) for name in estimators]
+    assert [text.replace("−", "-") for text in found[2]] == [figure(value) for value in numbers]
+    assert found[3] == [minute(time) for time in times]
+    assert found[4] == [second(utc(time)) for time in times[:2]]
+    assert found[5] == [day(time) for time in times[:2]]
 
 
 def opened_texts(page: Page) -> list[str]:

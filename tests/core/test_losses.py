@@ -70,7 +70,8 @@ def test_quadratic_says_whether_two_draws_give_the_loss_of_the_mean_without_bias
 
 def test_losses_are_refused_that_do_not_fit_the_task_or_do_not_exist():
     with pytest.raises(
-        ValueError, match="'squared' is a regression loss and the task is classification; use one of cross"
+        ValueError,
+        match=r"'squared' is a regression loss and the task is classification \(binary or multiclass\); use one of cross",
     ):
         losses.get("squared", "classification")
     with pytest.raises(ValueError, match="'gini' is not one of cross_entropy"):

@@ -10,6 +10,7 @@ from explain_client import Prediction, SchemaError
 from explain_client.chain import next_link
 from explain_client.fold import FoldDriver
 from explain_client.frames import to_pandas
+from explain_client.words import signed
 from explain_core.foreign import dumps, loads
 from explain_core.state import StateError
 from explain_core.stream.reasoner import background_digest
@@ -230,8 +231,8 @@ def test_a_message_that_is_none_is_refused_with_its_reason():
 def test_a_sentence_names_prediction_reasons_and_what_it_was():
     found = told(fold(new_state(predictions={**ON, "label": True}), values(60)))[-1]
     said = found.sentence(2)
-    assert said.startswith(f"predicted true: {found.predicted:.4g}, on average {found.baseline:.4g}, ")
-    assert f"{found.reasons[1].feature} {found.reasons[1].value:+.4g}; it was {found.label}" in said
+    assert said.startswith(f"predicted true: {found.predicted:.3f}, on average {found.baseline:.3f}, ")
+    assert f"{found.reasons[1].feature} {signed(found.reasons[1].value)}; it was {found.label}" in said
 
 
 def test_a_model_that_fails_on_a_record_without_a_label_says_so():
@@ -264,7 +265,7 @@ def test_a_label_settles_the_prediction_that_was_told_under_the_same_id(task):
     else:
         expected = {"cross_entropy": -math.log(before.probabilities[after.label])}
     assert earlier.losses == pytest.approx(expected, rel=1e-12)
-    assert earlier.losses != after.losses and "the prediction of offset 20 lost" in after.sentence()
+    assert earlier.losses != after.losses and "the prediction of offset 20 had a" in after.sentence()
     (again,) = told(state.step(record(31, x)))
     assert again.earlier is None
 

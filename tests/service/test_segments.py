@@ -157,7 +157,7 @@ def test_tail_shows_the_segments_as_they_were_told_last():
     console = Console(width=140, file=io.StringIO())
     console.print(view(settings(), {3: explanations[-1]}, segments))
     text = console.file.getvalue()
-    assert "by plan, ipfi" in text and "others" in text and "what matters most" in text
+    assert "by plan, iPFI" in text and "others" in text and "what matters most" in text
 
 
 def test_no_message_is_larger_than_was_reckoned():

@@ -104,17 +104,17 @@ def test_the_sentence_names_the_driver_its_worth_and_what_changed() -> None:
     steady = headline_of({"a": [0.1] * 3, "b": [0.0] * 3}, driven=driven(("a", 0.1, 0.09, 0.11)))
     assert steady == (
         f"a drives the model: 0.100 [0.090, 0.110], {over}"
-        "no change detected since 14 November 2023 22:13 UTC; one of a by 0.036 would have been."
+        "no change detected since 2023-11-14 22:13 UTC; one of a by 0.036 would have been."
     )
     two = headline_of({"a": [0.1] * 3}, driven=driven(("a", 0.1, 0.09, 0.11), ("b", 0.05, 0.04, 0.06)))
     assert two.startswith(
         "a 0.100 [0.090, 0.110], b 0.050 [0.040, 0.060] drive the model, over the last 5,000"
     )
     rose = headline_of({"a": [0.1] * 3, "b": [0.0, 0.0, 0.05]})
-    assert rose.endswith("b rose from 0.000 to 0.050 since 14 November 2023 22:13 UTC.")
+    assert rose.endswith("b rose from 0.000 to 0.050 since 2023-11-14 22:13 UTC.")
     back = headline_of({"a": [0.01, 0.108, 0.042]})
     assert back.endswith(
-        "a rose from 0.010 to 0.108 between 14 November 2023 22:13 UTC and 15 November 2023 22:13 UTC, now 0.042."
+        "a rose from 0.010 to 0.108 between 2023-11-14 22:13 UTC and 2023-11-15 22:13 UTC, now 0.042."
     )
     warming = Page(fed(8), IMPORTANCE).next()
     assert warming["state"]["status"] == "warming" and warming["sentence"].startswith("Warming up.")

@@ -40,7 +40,7 @@ def test_tail_names_the_version_what_was_served_and_the_skew() -> None:
     console = Console(width=300, file=io.StringIO())
     console.print(tail.view(settings(), {0: message}))
     shown = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
-    assert shown.startswith("records k, version 7: 686 records") and ", served 0.1234" in shown
+    assert shown.startswith("records k, version 7: 686 records") and ", served 0.123" in shown
     assert "12 of 1,000 served predictions are not the model's, by up to 0.25" in shown
 
 
@@ -52,7 +52,7 @@ def test_tail_says_what_drove_the_model_over_each_period(capsys: pytest.CaptureF
         tail._periods(chosen, Explanation.from_json(value), "1000", as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 and all(" UTC, " in line and "over 1,000 records" in line for line in lines)
-    assert [line.split(" UTC, ")[1].split(":")[0] for line in lines] == ["ipfi", "isage"] * 2
+    assert [line.split(" UTC, ")[1].split(":")[0] for line in lines] == ["iPFI", "iSAGE"] * 2
     for value in stream:
         tail._periods(chosen, Explanation.from_json(value), "1000", as_json=True)
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -102,7 +102,7 @@ def test_metric_tail_sentence_and_overview_say_it_and_draw_no_driver(turned):
     shown = ShownVersion(0, newest)
     shown.history.add(newest)
     said = sentence(shown, ("ipfi", "cross_entropy"))
-    assert said.startswith("The model is worse than no model since 14 November 2023")
+    assert said.startswith("The model is worse than no model since 2023-11-14 22:13 UTC")
     assert said.endswith("; its importances say nothing.")
 
 

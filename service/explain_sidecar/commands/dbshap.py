@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from explain_client.words import figure, loss_name, of_loss, signed
 from explain_core import losses
 from explain_core.drift import RiskChange, dbshap
 from explain_core.drift.change import Cause
@@ -163,7 +164,7 @@ def _print(change: RiskChange, baseline: str, target: str, ignored: Sequence[str
     def remedy(names: Sequence[str]) -> str:
         return "pass " + " ".join(f"--ignore {shlex.quote(name)}" for name in (*ignored, *names))
 
-    console.print(plain(change.sentence(baseline, target, remedy)), style="bold")
+    console.print(plain(of_loss(change.sentence(baseline, target, remedy), change.loss)), style="bold")
     console.print()
     if change.verdict == "attributed":
         console.print(_causes(change))
@@ -190,9 +191,11 @@ def _causes(change: RiskChange) -> Table:
         column.justify = "right"
 
     def add(cause: Cause, indent: str = "") -> None:
-        interval = "" if cause.low is None else f"{cause.low:+.4g} … {cause.high:+.4g}"
+        interval = (
+            "" if cause.low is None or cause.high is None else f"{signed(cause.low)} … {signed(cause.high)}"
+        )
         table.add_row(
-            f"{indent}{plain(cause.name)}", f"{cause.value:+.4g}", interval, "◀" if cause.stands_out else ""
+            f"{indent}{plain(cause.name)}", signed(cause.value), interval, "◀" if cause.stands_out else ""
         )
 
     for cause in change.joint.players:
@@ -200,7 +203,7 @@ def _causes(change: RiskChange) -> Table:
     if change.product is not None:
         for cause in sorted(change.product.inputs, key=lambda cause: -abs(cause.value)):
             add(cause, "  ")
-        table.add_row("  dependence", f"{change.dependence:+.4g}")
+        table.add_row("  dependence", signed(change.dependence or 0.0))
     return table
 
 
@@ -210,11 +213,12 @@ def _risks(change: RiskChange) -> Table:
     for column in table.columns[1:]:
         column.justify = "right"
     for name, values in (
-        (f"{change.loss}, on the rows", [window.empirical for window in windows]),
+        (f"{loss_name(change.loss)}, on the rows", [window.empirical for window in windows]),
         ("with independent inputs", [window.product for window in windows]),
     ):
-        if None not in values:
-            table.add_row(name, *(f"{value:.4g}" for value in values))
+        known = [figure(value) for value in values if value is not None]
+        if len(known) == len(values):
+            table.add_row(name, *known)
     table.add_row("rows", *(f"{window.rows:,}" for window in windows))
     table.add_row("alike in the other", *(f"{window.matched:.1%}" for window in windows))
     if any(window.evaluated < window.rows for window in windows):

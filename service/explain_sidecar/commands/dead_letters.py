@@ -196,9 +196,7 @@ def _row(letter: DeadLetter) -> dict[str, Any]:
         "class": letter.error_class,
         "partition": letter.partition,
         "offset": reported.get("errors.offset"),
-        "time": utc(int(moment)).isoformat(timespec="seconds")
-        if moment.isdecimal() and len(moment) < 20
-        else None,
+        "time": utc(int(moment)).replace(microsecond=0) if moment.isdecimal() and len(moment) < 20 else None,
         "message": reported.get("errors.message"),
     }
 

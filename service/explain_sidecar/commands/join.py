@@ -37,7 +37,7 @@ def show(settings: Settings, *, as_json: bool = False) -> None:
                     "evicted": counts.evicted,
                     "late_labels": counts.ignored + counts.unmatched,
                 }
-                | {"stream_time": None if time is None else utc(time).isoformat(timespec="seconds")}
+                | {"stream_time": None if time is None else utc(time).replace(microsecond=0)}
             )
     finally:
         reader.close()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import orjson
 from rich.console import Console
 
+from explain_client.words import second
 from explain_sidecar.terminal import plain
 
 _PIPE_WIDTH = 10_000
@@ -20,7 +22,7 @@ def console() -> Console:
 
 
 def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool, keep: str = "") -> None:
-    """Print rows that have the same keys. Cells may be texts of others; ``keep``: see ``plain``."""
+    """Print rows that have the same keys. Cells may be times, in JSON those of ISO 8601, and texts of others; ``keep``: see ``plain``."""
     if as_json:
         sys.stdout.write(orjson.dumps(list(rows), option=orjson.OPT_INDENT_2).decode() + "\n")
         return
@@ -31,5 +33,9 @@ def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool, keep: str = 
     for name in rows[0] if rows else ():
         table.add_column(name.replace("_", " "), overflow="fold")
     for row in rows:
-        table.add_row(*(Text("–" if value is None else plain(str(value), keep)) for value in row.values()))
+        table.add_row(*(Text(plain(_told(value), keep)) for value in row.values()))
     console().print(table)
+
+
+def _told(value: object) -> str:
+    return "–" if value is None else second(value) if isinstance(value, datetime) else str(value)

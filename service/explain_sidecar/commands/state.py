@@ -13,6 +13,7 @@ from typing import Literal
 
 from confluent_kafka import KafkaException, TopicPartition
 
+from explain_client.words import figure, loss_name
 from explain_core.foreign import dumps
 from explain_core.learners.as_river import as_river
 from explain_core.learners.base import Learner
@@ -136,7 +137,9 @@ def warm_up(
     taken = take(state, settings.app_id, name, name, fold_settings(chosen))
     _write_model(settings, taken.model_copy(update={"trusted": True}), out, read_keys(settings.checkpoint))
     performance = state.explained.performance
-    losses = ", ".join(f"{loss.name} {performance.of(loss.name)[0]:.4g}" for loss in performance.losses)
+    losses = ", ".join(
+        f"{loss_name(loss.name)} {figure(performance.of(loss.name)[0])}" for loss in performance.losses
+    )
     sys.stdout.write(
         f"learnt from {state.records:,} records, {state.rejections.total:,} could not be used; smoothed losses: {losses}\n"
     )

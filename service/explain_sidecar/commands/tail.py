@@ -28,11 +28,11 @@ from explain_client import (
     Story,
     control_of,
 )
-from explain_client.alarm_words import loss_name
 from explain_client.errors import SchemaError
-from explain_client.fields import read, utc
+from explain_client.fields import read
 from explain_client.frames import period_rows
 from explain_client.periods import WORSE, Driven
+from explain_client.words import estimator_name, figure, loss_name, minute
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.rejections import LAST, MANY
 from explain_sidecar.headline import differing, made_of
@@ -165,16 +165,13 @@ def _periods(settings: Settings, explanation: Explanation, name: str, as_json: b
     for period in explanation.periods:
         if period.name != name:
             continue
-        begin, until = (f"{utc(at):%Y-%m-%d %H:%M}" for at in (period.begin, period.until))
         where = f"{explanation.topic} {settings.name_of(explanation.partition, explanation.keys)}"
         for estimator, by_loss in period.importances.items():
             if not by_loss:  # too young for any mean
                 continue
-            loss = next(iter(by_loss))
-            said = period.sentence(estimator, loss, loss_name(loss))
-            Console().print(
-                Text(plain(f"{where} {begin} to {until} UTC, {estimator}: {said}")), soft_wrap=True
-            )
+            said = period.sentence(estimator, next(iter(by_loss)))
+            begin, until, by = minute(period.begin), minute(period.until), estimator_name(estimator)
+            Console().print(Text(plain(f"{where} {begin} to {until}, {by}: {said}")), soft_wrap=True)
 
 
 def view(settings: Settings, latest: dict[int, dict[str, Any]], segments: Segments | None = None) -> Group:
@@ -203,22 +200,22 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
     version = f", version {message['version']['name']}" if message.get("version") else ""
     title = (
         f"{message['topic']} {_name(settings, message)}{version}: {message['records']:,} records, {loss_name(loss)} "
-        f"{performance['model']:.4f}, without features {performance['empty']:.4f} ({'better' if gain > 0 else 'worse'} by {abs(gain):.4f})"
+        f"{figure(performance['model'])}, without features {figure(performance['empty'])} ({'better' if gain > 0 else 'worse'} by {figure(abs(gain))})"
     )
     model = message.get("model") or {}
     if model.get("weights"):
         title += f", {made_of(model['weights'])}"
     if performance.get("served") is not None:
-        title += f", served {performance['served']:.4f}"
+        title += f", served {figure(performance['served'])}"
     skew = message.get("skew")
     if skew is not None and skew["differing"]:
-        title += f"; {skew['differing']:,} of {skew['checked']:,} served predictions are not the model's, by up to {skew['largest']:.3g}"
+        title += f"; {skew['differing']:,} of {skew['checked']:,} served predictions are not the model's, by up to {figure(skew['largest'])}"
     if performance.get("clipped"):
         title += f"; {performance['clipped']:,} losses count as the largest"
     if message["status"] == "warming":
         title += f", warming up ({message['explained']:,} explained)"
     if performance.get("floor") is not None:
-        title += f", alarms from a change of {performance['floor']:.4f}"
+        title += f", alarms from a change of {figure(performance['floor'])}"
     if message["rejected_recently"] > MANY:
         title += f"; {message['rejected_recently']:,} of the last {LAST:,} records could not be used"
     yield Text(title, style="bold")
@@ -226,7 +223,7 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
         yield Text(read(EstimatedLoss, estimated).sentence(loss_name(name)))
     worse = model.get("worse_since")
     if worse is not None:
-        said = WORSE.format(f"{utc(worse['timestamp']):%Y-%m-%d %H:%M UTC}, offset {worse['offset']}")
+        said = WORSE.format(f"{minute(worse['timestamp'])}, offset {worse['offset']}")
         yield Text(f"{said[0].upper()}{said[1:]}.", style="red")
         return
     table = Table(box=None, pad_edge=False)
@@ -239,7 +236,7 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
     if not names:
         return
     for name in names:
-        table.add_column(Text(f"{name} [low, high]"), justify="right")
+        table.add_column(Text(f"{estimator_name(name)} [low, high]"), justify="right")
     first = names[0]
     for feature in ranking(message, first)[:TOP]:
         table.add_row(
@@ -251,7 +248,7 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
     yield table
     driven = (message.get("drivers") or {}).get(first, {}).get(loss)
     if driven is not None:
-        yield Text(f"{first}: {read(Driven, driven).sentence(loss=loss_name(loss))}")
+        yield Text(f"{estimator_name(first)}: {read(Driven, driven).sentence(loss=loss_name(loss))}")
     if message.get("challenger"):
         yield Text(_compared(message["challenger"], first, loss))
 
@@ -274,7 +271,7 @@ def _moved_by(name: str, message: dict[str, Any]) -> Text:
     cells = next(iter(message["importance"][name].values()))
     known = [feature for feature in ranking(message, name) if cells[feature]["value"] is not None][:TOP]
     return Text(
-        f"{name}: the predictions are moved most by {', '.join(known) or 'nothing that is known yet'}"
+        f"{estimator_name(name)}: the predictions are moved most by {', '.join(known) or 'nothing that is known yet'}"
     )
 
 
@@ -283,7 +280,7 @@ def _by_segment(estimator: str, segments: list[dict[str, Any]]) -> Table:
     segments = sorted(segments, key=lambda segment: -segment["records"])
     loss = next(iter(segments[0]["performance"]))
     feature = segments[0]["feature"]
-    title = Text(f"by {feature}, {estimator}", style="bold")
+    title = Text(f"by {feature}, {estimator_name(estimator)}", style="bold")
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column(Text(feature), max_width=30)
     for column in ("records", loss_name(loss), "without features", "what matters most"):
@@ -295,8 +292,8 @@ def _by_segment(estimator: str, segments: list[dict[str, Any]]) -> Table:
         table.add_row(
             Text("others" if segment["value"] is None else segment["value"]),
             f"{segment['records']:,}",
-            f"{performance['model']:.4f}",
-            f"{performance['empty']:.4f}",
+            figure(performance["model"]),
+            figure(performance["empty"]),
             Text("–" if first is None else f"{first} {_cell(cells[first])}"),
         )
     if len(segments) > TOP:

@@ -21,6 +21,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from explain_client.words import day
 from explain_sidecar.broker import child
 from explain_sidecar.commands.produce import write
 from explain_sidecar.commands.tail import view
@@ -237,8 +238,8 @@ def _read(settings: Settings, output: str) -> list[dict[str, Any]]:
 
 
 def _screen(settings: Settings, latest: dict[int, dict[str, Any]], total: int) -> Group:
-    day = max((explanation["timestamp"] for explanation in latest.values()), default=0)
-    date = time.strftime("%d %B %Y", time.gmtime(day / 1000)) if day else "…"
+    newest = max((explanation["timestamp"] for explanation in latest.values()), default=0)
+    date = day(newest) if newest else "…"
     return Group(
         Text(f"\n{_folded(latest):,} of {total:,} flights, {date}", style="bold"), view(settings, latest)
     )

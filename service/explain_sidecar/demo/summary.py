@@ -14,6 +14,7 @@ from explain_client.fields import read
 from explain_client.messages import Alarm
 from explain_client.periods import Driven, Period, merge_periods
 from explain_client.stories import Stories
+from explain_client.words import day, figure, loss_name
 from explain_core.drift import RiskChange
 from explain_sidecar.fold.contents import ignoring
 
@@ -84,7 +85,9 @@ def _drivers(periods: Sequence[Period]) -> str:
     driven = merge_periods(periods).driven(ESTIMATOR, LOSS) if periods else None
     if driven is None:
         return "Too few flights to say what drives the model."
-    words = driven.sentence(_name, "flights", 5, "log loss", f"the {driven.records:,} flights of the year")
+    words = driven.sentence(
+        _name, "flights", 5, loss_name(LOSS), f"the {driven.records:,} flights of the year"
+    )
     return f"{words[0].upper()}{words[1:]}."
 
 
@@ -104,7 +107,7 @@ def _seasons(periods: Sequence[Period]) -> str:
     words = [
         f"in {season} "
         + (
-            ", ".join(f"{_name(one.feature)} {one.value:.3f}" for one in driven.drivers[:3])
+            ", ".join(f"{_name(one.feature)} {figure(one.value)}" for one in driven.drivers[:3])
             or "nothing for certain"
         )
         for season, driven in found.items()
@@ -127,7 +130,7 @@ def _year(messages: list[dict[str, Any]]) -> str:
         return ""
     means = {month: sum(values) / len(values) for month, values in months.items()}
     best, worst = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
-    return f"Delays were easiest to foresee in {best} ({means[best]:.3f}) and hardest in {worst} ({means[worst]:.3f})."
+    return f"Delays were easiest to foresee in {best} ({figure(means[best])}) and hardest in {worst} ({figure(means[worst])})."
 
 
 def _alarms(alarms: list[dict[str, Any]], messages: list[dict[str, Any]]) -> list[str]:
@@ -160,8 +163,4 @@ def _risk(changes: list[dict[str, Any]]) -> str:
 
 
 def _days(window: dict[str, Any]) -> str:
-    return " – ".join(_day(window[f"{end}_timestamp"]) for end in ("first", "last"))
-
-
-def _day(milliseconds: int) -> str:
-    return time.strftime("%-d %B", time.gmtime(milliseconds / 1000))
+    return " – ".join(day(window[f"{end}_timestamp"]) for end in ("first", "last"))

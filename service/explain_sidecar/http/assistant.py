@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from explain_client.messages import utc
+from explain_client.words import second
 from explain_sidecar.errors import UserError
 from explain_sidecar.http.feed import Feed
 from explain_sidecar.http.views import Page, ViewSelection
@@ -90,7 +91,7 @@ def server_of(feed: Feed) -> MCPServer:
         points = list(zip(page.pop("times"), values, halves, strict=True))[-POINTS:]
         return page | {
             "course": [
-                {"time": f"{utc(at * 1000)}", "value": value, "half": half} for at, value, half in points
+                {"time": second(utc(at * 1000)), "value": value, "half": half} for at, value, half in points
             ]
         }
 

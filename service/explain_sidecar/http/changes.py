@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
+from explain_client.alarm_words import what
 from explain_client.messages import Alarm
 from explain_client.stories import Story
+from explain_client.words import of_loss
 from explain_core.drift.change import RiskChange
 
 TOP = 8
@@ -31,7 +34,7 @@ def shown_change(message: Mapping[str, Any]) -> dict[str, Any]:
     ``alarm`` is the id of the alarm that asked for it. ``cause`` is what changed most among what the data bear out: ``concept``, ``inputs``, ``model``, ``none``, or ``unknown`` where
     the change cannot be attributed.
     """
-    shown = {
+    shown: dict[str, Any] = {
         "id": f"{message['epoch']}.{message['seq']}",
         "sentence": str(message.get("sentence", "")).replace(" → ", " to ")[:LONGEST],
         "timestamp": message.get("timestamp"),
@@ -48,6 +51,7 @@ def shown_change(message: Mapping[str, Any]) -> dict[str, Any]:
         causes = [cause.name for cause in change.causes]
         learnt = [cause for cause in (joint.hypothesis, change.learning) if cause and cause.stands_out]
         return shown | {
+            "sentence": of_loss(shown["sentence"], change.loss),
             "loss": change.loss,
             "from": change.baseline.observed,
             "to": change.target.observed,
@@ -81,9 +85,12 @@ def shown_story(story: Story) -> dict[str, Any]:
 
 
 def shown_alarm(alarm: Alarm, story: Story) -> dict[str, Any]:
-    """An alarm, without what no page shows; ``story`` is the one that it is part of, or ends."""
+    """An alarm with what it says in a few words, without what no page shows; ``story`` is the one that it is part of, or ends."""
+    content = asdict(alarm)
+    told = what(content)
     return {
         "id": f"{alarm.epoch}.{alarm.seq}",
+        "title": told if alarm.feature else told[0].upper() + told[1:],
         "subject": alarm.subject,
         "feature": alarm.feature,
         "estimator": alarm.estimator,
@@ -97,9 +104,7 @@ def shown_alarm(alarm: Alarm, story: Story) -> dict[str, Any]:
         "noticed": alarm.timestamp,
         "story": story.key,
         "version": alarm.version,
-        "segment": None
-        if alarm.segment is None
-        else {"feature": alarm.segment.feature, "value": alarm.segment.value},
+        "segment": content["segment"],
         "one_in": alarm.one_in,
         "sentence": alarm.sentence.replace(" → ", " to ")[:LONGEST],
     }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
-from explain_client.alarm_words import loss_name
-from explain_client.messages import Explanation, utc
+from explain_client.messages import Explanation
 from explain_client.periods import WORSE
 from explain_client.stories import Story
+from explain_client.words import figure, loss_name, minute
 from explain_sidecar.fold.rejections import LAST, MANY
 from explain_sidecar.headline import detectable, moved
 from explain_sidecar.http.history import Column, History, ranking
@@ -71,14 +70,13 @@ def _told(story: Story, newest: Explanation) -> str:
         return story.sentence()
     before, after = lead.before.value, lead.after.value
     back = (value - (before + after) / 2) * (after - before) < 0
-    return f"{story.sentence()} The first of these is {_figure(value)} now." if back else story.sentence()
+    return f"{story.sentence()} The first of these is {figure(value)} now." if back else story.sentence()
 
 
 def period_sentences(chosen: ShownVersion, column: Column) -> list[str]:
     """What drove the model over the newest period of each name."""
-    words = loss_name(column[1])
     return [
-        f"{_over(name)}: {period.sentence(*column, words)}."
+        f"{_over(name)}: {period.sentence(*column)}."
         for name, period in chosen.periods.items()
         if column[1] in period.importances.get(column[0], {})
     ]
@@ -112,7 +110,7 @@ def _worth(newest: Explanation, column: Column) -> str:
     if performance is None or performance.model is None or performance.empty is None:
         return ""
     gain = performance.empty - performance.model
-    return f"; {loss_name(column[1])} {_figure(abs(gain))} {'better' if gain >= 0 else 'worse'} than no model"
+    return f"; {loss_name(column[1])} {figure(abs(gain))} {'better' if gain >= 0 else 'worse'} than no model"
 
 
 def _floor(newest: Explanation, column: Column) -> str:
@@ -122,7 +120,7 @@ def _floor(newest: Explanation, column: Column) -> str:
     if not floors:
         return "it is too early for an alarm on an importance"
     largest = max(floors, key=lambda name: cells[name].value or 0.0)
-    return f"no alarm so far; a lasting change of {largest} by {_figure(floors[largest])} would raise one"
+    return f"no alarm so far; a lasting change of {largest} by {figure(floors[largest])} would raise one"
 
 
 def _moved(history: History, column: Column) -> str:
@@ -136,29 +134,18 @@ def _moved(history: History, column: Column) -> str:
         feature = next(i for i in ranking(history.newest(column)) if len(banded[i]) > 1)
         least = detectable(courses[feature][1])
         since = _moment(history.timestamps[banded[feature][0]])
-        return f"no change detected since {since}; one of {history.features[feature]} by {_figure(least)} would have been"
+        return f"no change detected since {since}; one of {history.features[feature]} by {figure(least)} would have been"
     values = courses[found.feature][0]
     was, value, now = (values[point] or 0.0 for point in (found.first, found.last, -1))
-    text = f"{history.features[found.feature]} {'rose' if value > was else 'fell'} from {_figure(was)} to {_figure(value)}"
+    text = f"{history.features[found.feature]} {'rose' if value > was else 'fell'} from {figure(was)} to {figure(value)}"
     since = _moment(history.timestamps[found.first])
     if found.last == len(values) - 1:
         return f"{text} since {since}"
-    return f"{text} between {since} and {_moment(history.timestamps[found.last])}, now {_figure(now)}"
-
-
-def _figure(value: float) -> str:
-    if abs(value) >= 1_000:
-        return f"{value:,.0f}"
-    return f"{value:.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:.1g}"
+    return f"{text} between {since} and {_moment(history.timestamps[found.last])}, now {figure(now)}"
 
 
 def _moment(milliseconds: int | None) -> str:
-    """Event time: the hour within the last day, else the date."""
-    if milliseconds is None:
-        return "an earlier message"
-    moment = utc(milliseconds)
-    recent = abs(time.time() - milliseconds / 1000) < 86_400
-    return f"{moment:%H:%M UTC}" if recent else f"{moment:%d %B %Y %H:%M UTC}"
+    return "an earlier message" if milliseconds is None else minute(milliseconds)
 
 
 def changes_sentence(stories: Sequence[Story], chosen: ShownVersion, column: Column) -> str:

@@ -1,7 +1,7 @@
 // What changed: the risk over time, with alarms above it and windows below; one of them is open.
 import { Chart, Course } from "./chart.js";
 import { byId, element, fill, renew, rowsOf, set } from "./elements.js";
-import { alarmTitle, CAUSES, day, estimatorName, figure, lossName, many, moment, number, signed } from "./words.js";
+import { CAUSES, day, estimatorName, figure, lossName, many, moment, number, signed } from "./words.js";
 import { showServed } from "./served.js";
 import { makeWaterfall, waterfallTable } from "./waterfall.js";
 
@@ -39,7 +39,7 @@ export function show(body, page) {
       lines: [{ name: "model", values: model, kind: "main" }, { name: "no model", values: empty, kind: "other" }],
       band: null,
       range,
-      marks: shownAlarms.map((group) => ({ from: group.onset / 1000, text: String(group.alarms.length), label: `${many(group.alarms.length, "alarm")} of ${moment(group.onset)}: ${group.alarms.map(alarmTitle).join("; ")}`, pressed: String(group === open), open: () => press(group.at) })),
+      marks: shownAlarms.map((group) => ({ from: group.onset / 1000, text: String(group.alarms.length), label: `${many(group.alarms.length, "alarm")} of ${moment(group.onset)}: ${group.alarms.map((alarm) => alarm.title).join("; ")}`, pressed: String(group === open), open: () => press(group.at) })),
       windows: [...shownWindows.map((one) => [one, one]), ...shownAlarms.flatMap((group) => group.why.map((one) => [one, group]))].map(([one, event]) => ({ from: one.target.first_timestamp / 1000, to: one.target.last_timestamp / 1000, cause: one.cause, text: CAUSES[one.cause][2], label: windowLabel(one), pressed: String(event === open), open: () => press(event.at) })),
     });
   }
@@ -115,11 +115,11 @@ const sentenceOf = (one) => `${one.sentence.charAt(0).toUpperCase()}${one.senten
 function alarmDetails(group) {
   const first = group.alarms.at(-1);
   const under = (alarm) => [alarm.loss && lossName(alarm.loss), alarm.estimator && estimatorName(alarm.estimator), alarm.version && `version ${alarm.version}`].filter(Boolean).join(", ");
-  const rows = group.alarms.map((alarm) => element("tr", {}, element("th", { scope: "row" }, alarmTitle(alarm)), ...[spanOf(alarm.before), spanOf(alarm.after), under(alarm)].map((text) => element("td", {}, text))));
+  const rows = group.alarms.map((alarm) => element("tr", {}, element("th", { scope: "row" }, alarm.title), ...[spanOf(alarm.before), spanOf(alarm.after), under(alarm)].map((text) => element("td", {}, text))));
   const [from, to] = [Math.min(...group.alarms.map((alarm) => alarm.earliest)), Math.max(...group.alarms.map((alarm) => alarm.latest))];
   const between = from < to ? `, or at any time from ${moment(from)} to ${moment(to)}` : "";
   return [
-    element("h3", { id: "opened-title" }, group.alarms.length > 1 ? `${many(group.alarms.length, "alarm")} that probably have one cause` : alarmTitle(first)),
+    element("h3", { id: "opened-title" }, group.alarms.length > 1 ? `${many(group.alarms.length, "alarm")} that probably have one cause` : first.title),
     ...(group.story ? [element("p", {}, group.story.sentence)] : []),
     element("p", {}, `The change began on ${moment(group.onset)}${between}. It was noticed on ${moment(first.noticed)}. At most one in ${number(first.one_in)} records raises an alarm without a change.`),
     element("table", {}, element("thead", {}, element("tr", {}, ...["What", "Before", "After", "Under"].map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, ...rows)),
@@ -144,7 +144,7 @@ function showList(events, open, press) {
       set(button, { "aria-pressed": null });
       return;
     }
-    fill(button, event.kind === "alarm" ? `Alarm: ${event.alarms.map(alarmTitle).join("; ")}` : `Risk ${event.steps ? signed(event.to - event.from) : "not compared"}`);
+    fill(button, event.kind === "alarm" ? `Alarm: ${event.alarms.map((alarm) => alarm.title).join("; ")}` : `Risk ${event.steps ? signed(event.to - event.from) : "not compared"}`);
     button.onclick = () => press.event(event.at);
     set(button, { "aria-pressed": String(event === open) });
     fill(why, event.kind === "alarm" ? [...(event.story?.over ? ["over"] : []), ...event.alarms.map((alarm) => `${figure(alarm.before[0])} to ${figure(alarm.after[0])}`), ...event.why.map((one) => CAUSES[one.cause][0])].join("; ") : CAUSES[event.cause][0]);
@@ -158,7 +158,7 @@ export function table() {
     ["kind", "from", "to", "name", "value", "other", "text"],
     ...course.times.map((time, index) => ["risk", date(time * 1000), "", "model, no model", model[index], empty[index], ""]),
     ...course.times.flatMap((time, index) => (shares[index] === null ? [] : [["served", date(time * 1000), "", "share that is not the model’s", shares[index], "", ""]])),
-    ...alarms.flatMap((group) => group.alarms.map((alarm) => ["alarm", date(alarm.onset), date(alarm.noticed), alarmTitle(alarm), alarm.after[0], alarm.before[0], alarm.sentence])),
+    ...alarms.flatMap((group) => group.alarms.map((alarm) => ["alarm", date(alarm.onset), date(alarm.noticed), alarm.title, alarm.after[0], alarm.before[0], alarm.sentence])),
     ...windows.flatMap((one) => (one.steps ?? []).map((step) => ["step", date(one.target.first_timestamp), date(one.target.last_timestamp), step.name, step.value, "", one.sentence])),
   ];
 }

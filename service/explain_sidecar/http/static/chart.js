@@ -1,16 +1,16 @@
 // Lines over time by uPlot, with alarms above them and windows below, which are buttons.
 import { colour, element, fill, longestStep, rowsOf, set, stepped } from "./elements.js";
-import { banded, day, figure } from "./words.js";
+import { banded, figure, minute, tick } from "./words.js";
 
 const MAX_POINTS = 500;
 const HEIGHT = 300;
 // 24 hours, and the date where it changes: increment, format, and formats at a new year, month, day, hour, minute, second.
 const TIMES = [
   [31536000, "{YYYY}", null, null, null, null, null, null, 1],
-  [2419200, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
-  [86400, "{D} {MMM}", "\n{YYYY}", null, null, null, null, null, 1],
-  [60, "{HH}:{mm}", "\n{D} {MMM} {YYYY}", null, "\n{D} {MMM}", null, null, null, 1],
-  [0.001, "{HH}:{mm}:{ss}", "\n{D} {MMM} {YYYY}", null, "\n{D} {MMM}", null, null, null, 1],
+  [2419200, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+  [86400, "{YYYY}-{MM}-{DD}", null, null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{YYYY}-{MM}-{DD}", null, null, null, 1],
+  [0.001, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{YYYY}-{MM}-{DD}", null, null, null, 1],
 ];
 
 // The points of a stream: what has come, and what comes. Each line has values and, where there are bands, halves.
@@ -105,7 +105,7 @@ export class Chart {
         legend: { show: false },
         cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
         scales: { x: { range: () => this.given.range }, y: { range: (_, low, high) => this.ends(low, high) } },
-        axes: [{ ...axis, grid: { show: false }, values: TIMES, space: 90 }, { ...axis, size: 56, values: (_, ticks) => ticks.map(figure) }],
+        axes: [{ ...axis, grid: { show: false }, values: TIMES, space: 90 }, { ...axis, size: 56, values: (_, ticks) => ticks.map(tick) }],
         bands: band ? [{ series: [1, 2], fill: colour("band") }] : [],
         series: [
           {},
@@ -163,7 +163,7 @@ export class Chart {
     if (index === null || index === undefined || times[index] === undefined) return;
     const half = band && band.high[index] !== null ? (band.high[index] - band.low[index]) / 2 : null;
     const texts = lines.filter((line) => line.kind !== "faint").map((line, order) => `${line.name} ${order === 0 && line.values[index] !== null ? banded(line.values[index], half) : figure(line.values[index])}`);
-    fill(this.readout, `${day(times[index], 0)} ${new Date(times[index] * 1000).getUTCFullYear()} UTC: ${texts.join(", ")}`);
+    fill(this.readout, `${minute(times[index] * 1000)}: ${texts.join(", ")}`);
   }
 
   // Puts what is no canvas where its time is.

@@ -4,7 +4,7 @@ import { byId, element, fill, rowsOf, set, svg } from "./elements.js";
 import { HeatMap } from "./heatmap.js";
 import { Ranks } from "./ranks.js";
 import { bounds, drawSpark, makeSpark } from "./spark.js";
-import { alarmTitle, banded, estimatorMeaning, figure, lossName, many, moment, number, signed } from "./words.js";
+import { banded, estimatorMeaning, figure, lossName, many, moment, number, signed } from "./words.js";
 
 const FAINT = 7;
 const course = new Course();
@@ -95,7 +95,7 @@ function rowsAt({ rows, lines }, range) {
 
 function showFocus(focus, range, page) {
   fill(byId("focus-title"), focus.feature);
-  const marks = focus.marks.map((alarm) => ({ from: alarm.onset / 1000, text: alarm.direction === "up" ? "+" : "−", label: `${alarm.direction === "up" ? "+" : "−"} Alarm of ${moment(alarm.onset)}: ${alarmTitle(alarm)}`, pressed: null, open: () => page.choose({ view: "changes", at: `alarm-${alarm.id}` }) }));
+  const marks = focus.marks.map((alarm) => ({ from: alarm.onset / 1000, text: alarm.direction === "up" ? "+" : "−", label: `${alarm.direction === "up" ? "+" : "−"} Alarm of ${moment(alarm.onset)}: ${alarm.title}`, pressed: null, open: () => page.choose({ view: "changes", at: `alarm-${alarm.id}` }) }));
   fill(byId("focus-caption"), `${banded(focus.value, focus.half)}, ${rankText(focus)}${marks.length ? `; ${many(marks.length, "alarm")}` : ""}. ${focus.floor === null ? "" : `A lasting change of ${figure(focus.floor)} or more would raise an alarm. `}The thin lines are the other features that matter most.`);
   chart ??= new Chart(byId("importance-chart"), "Importance over time", page.chooseRange);
   byId("importance-chart").hidden = !course.times.length;

@@ -1,7 +1,7 @@
 // All partitions: risk against no model, what drives each, its state, and its alarms; small multiples over the same time.
 import { byId, element, fill, rowsOf, set } from "./elements.js";
 import { bounds, drawSpark, makeSpark } from "./spark.js";
-import { alarmTitle, day, figure, lossName, many, number } from "./words.js";
+import { day, figure, lossName, many, number } from "./words.js";
 
 const ALARMS = 12;
 const ORDERS = {
@@ -31,7 +31,7 @@ export function show(body, page) {
   rowsOf(byId("newest"), alarms.slice(0, ALARMS), makeAlarm, (item, alarm) => {
     const [when, link, where] = item.children;
     fill(when, day(alarm.onset / 1000, range[1] - range[0]));
-    fill(link, alarmTitle(alarm));
+    fill(link, alarm.title);
     link.href = page.link({ view: "changes", partition: String(alarm.partition), at: `alarm-${alarm.id}` });
     fill(where, `${page.nameOf(alarm.partition)}: from ${figure(alarm.before[0])} to ${figure(alarm.after[0])}`);
   });

@@ -1,15 +1,20 @@
-// Numbers, times and terms in words.
+// Numbers, times and terms in words: those of explain_client/words.py, which a test holds them against.
 export function figure(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
-  return `${value < 0 && size >= 1e-9 ? "−" : ""}${sized(size)}`;
+  return `${value < 0 ? "−" : ""}${sized(size)}`;
 }
 
+// Three decimals where they say something, else three significant digits.
 function sized(size) {
-  if (size >= 1000) return size.toLocaleString("en", { maximumFractionDigits: 0 });
-  if (size >= 10) return size.toFixed(1);
-  return size >= 0.0005 || size < 1e-9 ? size.toFixed(3) : size.toPrecision(1);
+  if (size === 0 || (size >= 0.001 && size < 1e3)) return size.toFixed(3);
+  if (size >= 1e3 && size < 1e9) return size.toLocaleString("en", { maximumFractionDigits: 0 });
+  const rounded = Number(size.toPrecision(3));
+  return size >= 1e-4 && size < 1e9 ? String(rounded) : rounded.toExponential().replace(/[+-]\d$/, (power) => `${power[0]}0${power[1]}`);
 }
+
+// A number of an axis, where all have the same distance.
+export const tick = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 }).replace("-", "−");
 
 export const signed = (value) => `${value > 0 ? "+" : ""}${figure(value)}`;
 export const number = (value) => value.toLocaleString("en");
@@ -26,25 +31,22 @@ export function banded(value, half) {
   return `${value < 0 && shown(-value) !== shown(0) ? "−" : ""}${shown(Math.abs(value))} ± ${shown(half)}`;
 }
 
-// A time in UTC to the second, from milliseconds since 1970; what is no date is shown as it is.
-export function moment(milliseconds) {
+// The first characters of a time in ISO 8601, from milliseconds since 1970; what is no date is shown as it is.
+function written(milliseconds, length) {
   const date = new Date(milliseconds);
-  return Number.isNaN(date.getTime()) ? `${milliseconds} ms` : date.toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");
+  return Number.isNaN(date.getTime()) ? null : date.toISOString().slice(0, length).replace("T", " ");
 }
 
-const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
-const HOUR = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
+// A time in UTC to the second, and to the minute.
+export const moment = (milliseconds) => (written(milliseconds, 19) ?? `${milliseconds} ms`).replace(/:\d\d$/, "$& UTC");
+export const minute = (milliseconds) => (written(milliseconds, 16) ?? `${milliseconds} ms`).replace(/:\d\d$/, "$& UTC");
 
 // The date, or the minute where the times shown span a few days only; seconds since 1970.
-export function day(seconds, span = Infinity) {
-  const date = new Date(seconds * 1000);
-  if (Number.isNaN(date.getTime())) return "–";
-  return (span < 4 * 86400 ? HOUR : DAY).format(date);
-}
+export const day = (seconds, span = Infinity) => written(seconds * 1000, span < 4 * 86400 ? 16 : 10) ?? "–";
 
-const LOSSES = { cross_entropy: "log loss", zero_one: "error rate", squared: "squared error", absolute: "absolute error" };
+const LOSSES = { cross_entropy: "log loss", zero_one: "error rate" };
 const ESTIMATORS = { ipfi: ["iPFI", "what the loss gains when the feature is permuted"], isage: ["iSAGE", "the feature’s share of what the model knows"] };
-export const lossName = (loss) => LOSSES[loss] ?? loss.replaceAll("_", " ");
+export const lossName = (loss) => LOSSES[loss] ?? `${loss.replaceAll("_", " ")} loss`;
 export const estimatorName = (name) => ESTIMATORS[name]?.[0] ?? name;
 export const estimatorMeaning = (name) => (ESTIMATORS[name] ? `${ESTIMATORS[name][0]}: ${ESTIMATORS[name][1]}` : name);
 
@@ -56,20 +58,3 @@ export const CAUSES = {
   none: ["Nothing stands out", "within the noise", "noise"],
   unknown: ["Not attributable", "the windows have too little in common", "unclear"],
 };
-
-export const SUBJECTS = {
-  loss: ["The model’s loss rose", "The model’s loss fell"],
-  gain: ["The gain over no model rose", "The gain over no model fell"],
-  importance: ["matters more", "matters less"],
-  missing: ["is missing more often", "is missing less often"],
-  rejected: ["More records are rejected", "Fewer records are rejected"],
-};
-
-// The records with one value of a feature, or with all those that are not kept apart.
-export const segmentName = (feature, value) => (value === null ? `${feature} is another` : `${feature} is ${value}`);
-
-export function alarmTitle(alarm) {
-  const words = (SUBJECTS[alarm.subject] ?? ["changed", "changed"])[alarm.direction === "down" ? 1 : 0];
-  const where = alarm.segment ? ` where ${segmentName(alarm.segment.feature, alarm.segment.value)}` : "";
-  return alarm.feature === null ? `${words}${where}` : `${alarm.feature} ${words}${where}`;
-}
