@@ -27,6 +27,14 @@ DIFFERENCE = {
 }
 
 
+SHIFT = {
+    "records": 980,
+    "tolerance": 0.01,
+    "features": {"dep_hour": {"share": 0.21, "found": True}},
+    "sentence": "the challenger uses dep_hour otherwise than the model, by 21 % of the variance of its predictions: mean of 980 records",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class LossDifference:
     """The mean difference of a loss, challenger minus model, with an interval that holds however often you look; null until it is known."""
@@ -62,6 +70,36 @@ class LossDifference:
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureShift:
+    """How far two models differ in what they make of a feature."""
+
+    share: float = described(
+        "What the feature adds to the difference of their predictions, in shares of the variance of the model's; infinite is 1e30.",
+        0.21,
+        ge=0,
+    )
+    found: bool = described(
+        "It is more than `tolerance`, by a test that holds however often you look, for all features together with the probability `challenger.confidence`.",
+        True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ExplanationShift:
+    """Which features the challenger uses otherwise than the model, on the same records and without any label."""
+
+    records: int = described("Records that count.", 980, ge=0, unit="records")
+    tolerance: float = described("Share of the variance up to which they do not differ.", 0.01)
+    features: Mapping[str, FeatureShift] = described(
+        "The ten features in which they differ most.", {"dep_hour": {"share": 0.21, "found": True}}
+    )
+    sentence: str = described(
+        "The difference in words.",
+        "the challenger uses dep_hour otherwise than the model, by 21 % of the variance of its predictions: mean of 980 records",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Challenger:
     """The second model, and how it differs from the first one on the same records."""
 
@@ -83,6 +121,11 @@ class Challenger:
         "By estimator, loss and feature: the challenger's importance minus the model's, by the same draws; its band holds if you look once.",
         {"ipfi": {"cross_entropy": {"dep_hour": EXAMPLE}}},
         alias="importance_difference",
+    )
+    explanation_shift: ExplanationShift | None = described(  # noqa: RUF009
+        "With `challenger.shift_every`: which features it uses otherwise than the model. Otherwise null.",
+        SHIFT,
+        absent=None,
     )
 
     def importance(self, estimator: str | None = None, loss: str | None = None) -> Importances:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from explain_client.challenger import DIFFERENCE, Challenger
+from explain_client.challenger import DIFFERENCE, SHIFT, Challenger
 from explain_client.fields import DIGEST, Message, described
 from explain_client.importance import (
     EXAMPLE,
@@ -271,6 +271,7 @@ class Explanation(Message):
             "difference": {"cross_entropy": DIFFERENCE},
             "importance": {"ipfi": {"cross_entropy": {"dep_hour": EXAMPLE}}},
             "importance_difference": {"ipfi": {"cross_entropy": {"dep_hour": EXAMPLE}}},
+            "explanation_shift": SHIFT,
         },
         absent=None,
     )

@@ -5,7 +5,7 @@ generated from their metadata: description, unit (``x-unit``), examples and boun
 """
 
 from explain_client.alarm import Alarm, Moment, SegmentName, Side
-from explain_client.challenger import Challenger, LossDifference
+from explain_client.challenger import Challenger, ExplanationShift, FeatureShift, LossDifference
 from explain_client.dead_letter import DeadLetterHeaders
 from explain_client.drift import AlarmReference, Drift, Window
 from explain_client.explanation import (
@@ -32,6 +32,8 @@ __all__ = [
     "EarlierPrediction",
     "EstimatedLoss",
     "Explanation",
+    "ExplanationShift",
+    "FeatureShift",
     "Importance",
     "Importances",
     "LabelDelay",

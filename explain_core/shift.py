@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from explain_core.confidence import ConfidenceSequence
+import msgspec
+
+from explain_core.confidence import ConfidenceSequence, ConfidenceState
 from explain_core.explanation import Explanation
+from explain_core.importance.base import EstimatorState
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.losses import Prediction, Task, moved
 from explain_core.models import Model, Row, check_prediction, wrap
+from explain_core.state import Count, State, Value, check
+
+NAMED = 5
+"""Features that a sentence has at most."""
+Sum = Annotated[float, msgspec.Meta(ge=0.0)]
+
+
+class ShiftState(State, frozen=True):
+    """iPFI of the difference; of each feature the sequence, and the sums of what it counts for and of the spread, with their number; the model's newest prediction: of
+    each of the ``classes``, or one number."""
+
+    estimator: EstimatorState
+    sequences: list[ConfidenceState]
+    sums: list[tuple[Sum, Sum, Count]]
+    classes: list[Value]
+    newest: list[float]
 
 
 class _Difference(Model):
@@ -87,7 +107,7 @@ class ExplanationShift:
                 f"tolerance: {tolerance} is outside (0, 1); 0.01 is a hundredth of the predictions' variance"
             )
         self._model, self._challenger = wrap(model, task), wrap(challenger, task)
-        self._tolerance, self._confidence = tolerance, confidence
+        self.tolerance, self.confidence = tolerance, confidence
         difference = _Difference(self._model, self._challenger)
         self.estimator = IncrementalPFI(difference, task=task, losses="prediction", **settings)
         """iPFI of the difference."""
@@ -108,13 +128,15 @@ class ExplanationShift:
             return
         for place, increment in enumerate(self.estimator.increments[0].tolist()):
             if place == len(self._sequences):
-                # The probability of a wrong one is shared among however many may come: Σ 1/((j + 1)(j + 2)) = 1.
-                share = (1.0 - self._confidence) / ((place + 1) * (place + 2))
-                self._sequences.append(ConfidenceSequence(1.0 - share))
+                self._sequences.append(self._sequence(place))
                 self._sums.append((0.0, 0.0, 0))
             total, spreads, records = self._sums[place]
             self._sums[place] = total + increment, spreads + spread, records + 1
-            self._sequences[place].add(increment - self._tolerance * spread)
+            self._sequences[place].add(increment - self.tolerance * spread)
+
+    def _sequence(self, place: int) -> ConfidenceSequence:
+        """That of a feature. The probability of a wrong one is shared among however many may come: Σ 1/((j + 1)(j + 2)) = 1."""
+        return ConfidenceSequence(1.0 - (1.0 - self.confidence) / ((place + 1) * (place + 2)))
 
     @property
     def features(self) -> list[Shift]:
@@ -144,10 +166,45 @@ class ExplanationShift:
             f"{shift.feature} otherwise than {model}, by {100.0 * shift.share:.0f} %"
             if place == 0
             else f"{shift.feature} by {100.0 * shift.share:.0f} %"
-            for place, shift in enumerate(differing[:5])
+            for place, shift in enumerate(differing[:NAMED])
         )
-        more = f", and {len(differing) - 5} more" if len(differing) > 5 else ""
+        more = f", and {len(differing) - NAMED} more" if len(differing) > NAMED else ""
         return f"{challenger} uses {told}{more} of the variance of its predictions: {records}"
+
+    def state(self) -> ShiftState:
+        """What a snapshot holds, but for the models and a shared reservoir."""
+        newest = {} if self._before is None else self._before
+        return ShiftState(
+            self.estimator.state(),
+            [sequence.state() for sequence in self._sequences],
+            self._sums,
+            list(newest) if isinstance(newest, Mapping) else [],
+            list(newest.values()) if isinstance(newest, Mapping) else [newest],
+        )
+
+    def restore(self, state: ShiftState) -> None:
+        """Restore a stored state, before the first record. Raises ``StateError`` where it is not of these settings."""
+        self.estimator.restore(state.estimator)
+        n = len(state.sequences)
+        check(n == len(state.sums) and n <= len(self.estimator.players), "shift: features that are none")
+        check(
+            all(math.isfinite(total) for *sums, _ in state.sums for total in sums),
+            "shift: sums that are not finite",
+        )
+        check(all(math.isfinite(number) for number in state.newest), "shift: a prediction that is none")
+        classes, regression = state.classes, self._model.task == "regression"
+        check(
+            (not classes and len(state.newest) <= 1)
+            if regression
+            else len({*classes}) == len(classes) == len(state.newest),
+            "shift: a prediction that is none",
+        )
+        self._sequences = [self._sequence(place) for place in range(n)]
+        for sequence, stored in zip(self._sequences, state.sequences, strict=True):
+            sequence.restore(stored)
+        self._sums = list(state.sums)
+        if state.newest:
+            self._before = state.newest[0] if regression else dict(zip(classes, state.newest, strict=True))
 
 
 def _minus(a: Prediction, b: Prediction) -> Prediction:

@@ -13,7 +13,9 @@ from explain_core.foreign import dumps
 from explain_core.importance.blocks import Array
 from explain_core.losses import Prediction
 from explain_core.models import Model, Row
-from explain_core.state import Pack, State, Unpack
+from explain_core.random import derive_seed
+from explain_core.shift import ExplanationShift, ShiftState
+from explain_core.state import Pack, State, Unpack, check
 from explain_core.stream.events import Learnt
 from explain_core.stream.explained import ExplainedModel, ExplainedModelData
 from explain_core.stream.options import Options
@@ -24,6 +26,7 @@ class ChallengerData(State, frozen=True):
 
     explained: ExplainedModelData
     differences: ComparisonState
+    shift: ShiftState | None = None
 
 
 class ChallengerFailed(Exception):
@@ -71,6 +74,44 @@ class Challenger:
             comparing.confidence,
             comparing.limits,
         )
+        self._own, self._comparing, self._seed = own, comparing, derive_seed(seed, "shift")
+        self.shift = self._shift()
+        """Which features it uses otherwise than the model, without any label; None where that is not asked for."""
+
+    def _shift(self) -> ExplanationShift | None:
+        if self._comparing.shift_every is None:
+            return None
+        own = self._own
+        if not own.reservoirs:
+            raise ValueError("comparing: shift_every is of the first explainer's rows, and there is none")
+        return ExplanationShift(
+            own.model,
+            self.explained.model,
+            task=own.model.task,
+            confidence=self._comparing.confidence,
+            n_samples=1,
+            reservoir=next(iter(own.reservoirs.values())),
+            seed=self._seed,
+        )
+
+    @property
+    def most(self) -> int:
+        """How many records a block may have at most."""
+        most, every = self.explained.most, self._comparing.shift_every
+        return most if every is None else min(most, every - self.explained.records % every)
+
+    def note(self, x: Row, records: int) -> None:
+        """A record came, with a label or without, of which there have been so many with it: ask for the features that both use otherwise, where it is due.
+
+        Raises ``ChallengerFailed``.
+        """
+        every = self._comparing.shift_every
+        if self.shift is None or every is None or records % every:
+            return
+        try:
+            self.shift.update(x)
+        except Exception as error:
+            raise ChallengerFailed from error
 
     def align(self) -> None:
         """Draw as the model does, where the next record is one to explain."""
@@ -94,6 +135,7 @@ class Challenger:
             self._differences.update(own, losses, explained)
         except Exception as error:
             raise ChallengerFailed from error
+        self.note(x, self.explained.records)
         return losses
 
     def end_block(self, n: int, xs: Sequence[Row], own: Learnt) -> tuple[Array, Learnt]:
@@ -104,6 +146,7 @@ class Challenger:
         places = [own.explained.index(place) for place in explained]
         increments = {name: of - own.increments[name][places] for name, of in other.increments.items()}
         self._differences.update_many(own.losses[:, 0], other.losses[:, 0], increments if explained else {})
+        self.note(xs[n - 1], self.explained.records)
         return predictions, other
 
     def intervals(self) -> dict[str, Interval]:
@@ -115,9 +158,14 @@ class Challenger:
         return {name: self._differences.importance(name) for name in self.explained.explainers}
 
     def state(self, pack: Pack = dumps) -> ChallengerData:
-        return ChallengerData(self.explained.state(pack), self._differences.state())
+        shift = None if self.shift is None else self.shift.state()
+        return ChallengerData(self.explained.state(pack), self._differences.state(), shift)
 
     def restore(self, data: ChallengerData, unpack: Unpack) -> None:
         """Restore a stored state, after the model's. Raises ``StateError`` where it is not of these options."""
         self.explained.restore(data.explained, unpack)
         self._differences.restore(data.differences)
+        check((data.shift is None) == (self.shift is None), "shift: with it, or without")
+        self.shift = self._shift()  # of the models that were restored
+        if self.shift is not None and data.shift is not None:
+            self.shift.restore(data.shift)

@@ -332,6 +332,8 @@ class StreamExplainer:
         x = slot.features(record.x)
         prediction = slot.explained.predict(x)
         learnt = slot.explained.note(x, prediction)
+        for challenger in slot.challengers:
+            challenger.note(x, slot.explained.unlabelled)
         alarms = [alarm for part in self.parts.values() for alarm in part.learnt([record], learnt)]
         for watch in slot.alarms:
             alarms += [alarm._replace(version=record.version) for alarm in watch.learnt([record], learnt)]

@@ -102,12 +102,14 @@ class Comparing:
     ``every``             it is explained on each so-manyth of the records that the model is explained on
     ``confidence``        of the intervals of the losses' differences, at all times together
     ``limits``            by loss: a record's difference counts up to ± this
+    ``shift_every``       on each so-manyth record ``explain_core.ExplanationShift`` asks which features both use otherwise; None: it does not
     ====================  ======================================================================================
     """
 
     every: int = 4
     confidence: float = 0.95
     limits: Mapping[str, float] = field(default_factory=dict)
+    shift_every: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

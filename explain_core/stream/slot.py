@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explain_core.engine.stream import run
+from explain_core.engine.stream import LONGEST, run
 from explain_core.foreign import dumps
 from explain_core.importance.blocks import Array
 from explain_core.losses import Prediction
@@ -86,7 +86,7 @@ class Slot:
     @property
     def most(self) -> int:
         """How many records a block may have at most."""
-        return min(kept.most for kept in self.models)
+        return min(self.explained.most, *(challenger.most for challenger in self.challengers), LONGEST)
 
     def fold_block(self, block: RecordBlock, n: int) -> list[tuple[Array, Learnt]]:
         """``predict`` and ``learn`` of the first records of a block, at most so many; predictions of the model and of its challengers, and what is known

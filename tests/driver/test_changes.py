@@ -119,6 +119,10 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
     ),
     "challenger.every": (merged(LOGISTIC, TREE), {"challenger": {"every": 2}}, {"comparison"}),
     "challenger.confidence": (merged(LOGISTIC, TREE), {"challenger": {"confidence": 0.9}}, {"comparison"}),
+    "challenger.shift_every": (merged(LOGISTIC, TREE), {"challenger": {"shift_every": 3}}, {"shift"}),
+    "the comparison, while features are compared": (
+        merged(merged(LOGISTIC, TREE), {"challenger": {"shift_every": 3}}), {"challenger": {"every": 2}}, {"comparison", "shift"},
+    ),
     "something else, while there is a challenger": (merged(LOGISTIC, TREE), {"emit": {"every": 2}}, set()),
     "the learning rate": (LOGISTIC, {"model": {"params": {"intercept_lr": 0.1}}}, set()),
     "the learning rate in a function of one's own": (

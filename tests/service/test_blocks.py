@@ -115,6 +115,14 @@ CASES = {
         "binary",
         {"challenger": {"name": "linear", "every": 7}, "explain": {"warm_up": 5}, "emit": {"every": 400}},
     ),
+    "challenger, asked for the features it uses otherwise": (
+        "binary",
+        {"challenger": {"name": "tree", "shift_every": 7}, "record": {"unlabelled": "predict"}},
+    ),
+    "challenger, the same of numbers": (
+        "regression",
+        {"challenger": {"name": "linear", "shift_every": 2}, "record": {"unlabelled": "predict"}},
+    ),
     "challenger, uniform": (
         "binary",
         {
@@ -139,7 +147,7 @@ CASES = {
             "by header": {"record": {**NAMED, "model_version": "header:by", "features": ["colour", "flag", "late", "b", "a"]}},
             "and what they served": {"record": {"model_version": "by", "prediction": "p"}},
             "and a challenger": {"challenger": {"name": "linear", "every": 2}, "explainers": BY},
-            "and a challenger that never learns": {"challenger": {"uri": "v3", "static": True, "every": 1}, "emit": {"every": 4}},
+            "and a challenger that never learns": {"challenger": {"uri": "v3", "static": True, "every": 1, "shift_every": 5}, "emit": {"every": 4}},
         }.items()
     },
 }  # fmt: skip

@@ -261,8 +261,9 @@ def _compared(challenger: dict[str, Any], estimator: str, loss: str) -> str:
         for names, how in ((more, "more"), (less, "less"))
         if names
     )
+    shift = (challenger.get("explanation_shift") or {}).get("sentence")
     return f"{challenger['name']}: " + "; ".join(
-        filter(None, (challenger["difference"][loss]["sentence"], matters))
+        filter(None, (challenger["difference"][loss]["sentence"], matters, shift))
     )
 
 

@@ -205,7 +205,8 @@ def _merged(fresh: PartitionData, old: PartitionData, carry: Carry) -> Partition
             model = old.challenger.explained.model
         # Of the same records as the model, or it would be explained on others.
         beside = replace(challenger.explained, model=model, records=explained.records)
-        found["challenger"] = replace(challenger, explained=beside)
+        shift = kept.shift if kept is not None and keeps("shift") else fresh.challenger.shift
+        found["challenger"] = replace(challenger, explained=beside, shift=shift)
     return replace(fresh, **found)
 
 

@@ -21,14 +21,16 @@ from explain_core.estimated import LossEstimator
 from explain_core.explanation import Explanation
 from explain_core.importance.segments import SegmentReport
 from explain_core.learners.mixture import MixtureLearner
+from explain_core.losses import HUGE
 from explain_core.models.empty import Performance
+from explain_core.shift import ExplanationShift
 from explain_core.stream import Alarm, RiskChanged, Subject, about
 from explain_core.stream.challenger import Challenger
 from explain_core.stream.explained import ExplainedModel
 from explain_core.stream.followed import Followed
 from explain_core.stream.slot import Slot
 from explain_sidecar.fold.served import label_text
-from explain_sidecar.fold.sizes import HEADROOM
+from explain_sidecar.fold.sizes import HEADROOM, MOST_SHIFTED
 from explain_sidecar.settings import Settings
 
 Floors = Mapping[Subject, float]
@@ -233,6 +235,21 @@ def _challenger(challenger: Challenger, settings: Settings) -> dict[str, Any]:
         "importance_difference": {
             name: _importance(found) for name, found in challenger.importance_differences().items()
         },
+        "explanation_shift": None if challenger.shift is None else _shift(challenger.shift),
+    }
+
+
+def _shift(shift: ExplanationShift) -> dict[str, Any]:
+    """The features that two models use otherwise, of those in which they differ most."""
+    features = shift.features
+    return {
+        "records": max((found.records for found in features), default=0),
+        "tolerance": shift.tolerance,
+        "features": {
+            found.feature: {"share": min(found.share, HUGE), "found": found.found}
+            for found in features[:MOST_SHIFTED]
+        },
+        "sentence": shift.sentence(),
     }
 
 

@@ -209,6 +209,8 @@ def parts(identity: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     if identity.get("challenger"):
         found["challenger"] = found["labels"] | of("challenger")
         found["comparison"] = model | found["challenger"] | of("comparison") | every
+        if own.get("shift"):
+            found["shift"] = found["comparison"] | of("shift")
     curves = identity.get("partial_dependence", {})
     if curves.get("features") or curves.get("top"):
         importances = of("explainers") | of("features") if curves.get("top") else {}

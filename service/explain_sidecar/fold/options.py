@@ -50,6 +50,7 @@ def options_of(settings: Settings) -> Options:
             every=settings.challenger.every,
             confidence=settings.challenger.confidence,
             limits=settings.challenger.limits,
+            shift_every=settings.challenger.shift_every,
         ),
         following=Following(
             features=dependence.features,

@@ -13,6 +13,7 @@ import orjson
 
 from explain_client.importance import Importance
 from explain_client.periods import Driver, Mean
+from explain_core.shift import NAMED
 from explain_sidecar.errors import UserError
 from explain_sidecar.settings import DependenceSettings, Settings
 
@@ -29,6 +30,12 @@ def _room(kind: type) -> int:
         size += len('"":,') + len(each.metadata.get("alias", each.name)) + value
     return size
 
+
+MOST_SHIFTED = 10
+"""Features that a message says of those that two models use otherwise."""
+
+SHIFT = 1_500
+"""Bytes of what features are used otherwise, beside their names, which are there ten times and five times in the sentence."""
 
 ESTIMATED = 2_000
 """Bytes of the estimate of a loss beside the name of a feature, which may be in it twice."""
@@ -65,6 +72,11 @@ class ExplanationSize:
         if times > 1:
             about += ESTIMATOR * self._columns
             about += len(orjson.dumps(settings.challenger.source))
+            about += (
+                SHIFT + 6 * (MOST_SHIFTED + NAMED) * record.max_string
+                if settings.challenger.shift_every
+                else 0
+            )
         # JSON writes a control character with six bytes.
         identity = 6 * record.max_string if record.id else 0
         segments = sum(

@@ -12,7 +12,7 @@ TOP = 8
 
 
 def challenger(newest: Explanation, column: Column) -> dict[str, Any] | None:
-    """Its name, its loss, the difference to the model's, and the largest differences of importance; None without one."""
+    """Its name, its loss, the difference to the model's, which features it uses otherwise, and the largest differences of importance; None without one."""
     found, (estimator, loss) = newest.challenger, column
     if found is None:
         return None
@@ -22,5 +22,6 @@ def challenger(newest: Explanation, column: Column) -> dict[str, Any] | None:
         "name": found.name,
         "loss": asdict(found.performance[loss]) if loss in found.performance else None,
         "difference": asdict(found.difference[loss]) if loss in found.difference else None,
+        "shift": None if found.explanation_shift is None else found.explanation_shift.sentence,
         "rows": [{"feature": name, **asdict(cell)} for name, cell in largest],
     }

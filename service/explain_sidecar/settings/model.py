@@ -127,6 +127,11 @@ class ChallengerSettings(SourceSettings):
         default_factory=dict,
         description="By loss: a record's difference counts up to ± this. By default zero_one 1, brier and hinge 2, which cut nothing; for other losses the records say.",
     )
+    shift_every: Annotated[int | None, Part("shift")] = Field(
+        None,
+        ge=1,
+        description="Ask on each so-manyth record which features the two use otherwise, without any label; by default never.",
+    )
 
     @property
     def enabled(self) -> bool:

@@ -65,7 +65,8 @@ function showChallenger(challenger) {
   if (!challenger) return;
   fill(byId("challenger-title"), `Against the challenger ${challenger.name}`);
   const sentence = challenger.difference?.sentence ?? "it is not compared under this loss";
-  fill(byId("challenger-sentence"), `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`);
+  const said = [sentence, challenger.shift].filter(Boolean).map((one) => `${one.charAt(0).toUpperCase()}${one.slice(1)}.`);
+  fill(byId("challenger-sentence"), said.join(" "));
   const rows = challenger.rows.map((row) => ({ ...row, half: row.low === null || row.high === null ? null : (row.high - row.low) / 2 }));
   const reach = Math.max(1e-9, ...rows.map((row) => Math.abs(row.value ?? 0) + (row.half ?? 0)));
   rowsOf(place.querySelector("tbody"), rows, () => element("tr", {}, element("th", { scope: "row" }), element("td", { class: "number" }), element("td", { class: "wide" }, makeBand())), (line, one) => {
