@@ -3,6 +3,8 @@
 - ``nulls``: alarms on importances for the prediction, on streams on which nothing changes: 20 seeds × 5 models, with the default tolerance. Each stream has ``one_in``
   records: one alarm a stream is the promise.
 - ``changes``: the same streams with a change of the inputs after half of the records, and no label ever: in how many of the 5 models it is noticed, and after how many records.
+- ``losses``: alarms about the estimated loss. Half of the records have a label; then, and with the change, no label comes any more. In how many of the 5 models an alarm comes, and whether
+  it says rose or fell as the true loss did. Without a change: 2 seeds × 5 models.
 - ``versions``: ``ExplanationShift`` on pairs of models that differ on identical inputs, and on equal ones, 2,000 records each.
 """
 
@@ -19,6 +21,7 @@ from rich.table import Table as Report
 
 from experiments.options import quick_option
 from explain_core import Alarming, Explainer, ExplanationShift, Options, StreamExplainer, learner_of
+from explain_core.losses import DEFAULT, get
 from explain_core.models import Model
 
 Rng = np.random.Generator
@@ -238,7 +241,58 @@ def pairs(quick: bool) -> bool:
     return wrong == 0 and found >= 0.95 * tried
 
 
-PARTS = {"nulls": nulls, "changes": changes, "versions": pairs}
+def harm(
+    make: Callable[[Rng], Model], seed: int, length: int, change: str = ""
+) -> tuple[list[tuple[int, str]], float]:
+    """Record after the change, which is half way, and direction of each alarm about the estimated loss; and by how much the true mean loss rose."""
+    rng = np.random.default_rng([seed, 5])
+    model = make(rng)
+    loss = get(DEFAULT[model.task])
+    alarming = Alarming(subjects=("estimated_loss",), one_in=length, warm_up=500, baseline=500)
+    options = Options(
+        explainers=[Explainer(kind="ipfi", n_samples=1)], every=50, estimates=True, alarms=alarming
+    )
+    explainer, found = StreamExplainer(model, options, static=True), []
+    true: tuple[list[float], list[float]] = ([], [])
+    for number, x in enumerate(rows(rng, length, change, length // 2)):
+        y = target(x, rng)
+        truth: Any = y if model.task == "regression" else y > 0.0
+        true[number >= length // 2].append(loss(truth, model.predict(x)))
+        if rng.random() < 0.5 and not (change and number >= length // 2):
+            events = explainer.update(x, truth)
+        else:
+            events = explainer.update_unlabelled(x)
+        found += [(number - length // 2, "up" if event.change.least > 0.0 else "down") for event in events]  # type: ignore[union-attr]
+    return found, float(np.mean(true[1]) - np.mean(true[0]))
+
+
+def losses(quick: bool) -> bool:
+    """Whether there were no more alarms about the estimated loss than promised."""
+    seeds, length = (1, 5_000) if quick else (2, 9_000)
+    made = models()
+    nulls = [len(harm(make, seed, length)[0]) for make in made.values() for seed in range(seeds)]
+    report = Report(
+        f"alarms about the estimated loss, {length:,} records",
+        "alarms",
+        "median records",
+        "the right direction",
+    )
+    report.add_row(f"without a change: {len(nulls)} streams, at most one each", str(sum(nulls)), "", "")
+    for change in CHANGES:
+        delays, right = [], 0
+        for place, make in enumerate(made.values()):
+            alarms, rose = harm(make, 100 + place, length, change)
+            late = [(number, way) for number, way in alarms if number >= 0]
+            if late:
+                delays.append(late[0][0])
+                right += late[0][1] == ("up" if rose > 0.0 else "down")
+        median = f"{np.median(delays):,.0f}" if delays else "–"
+        report.add_row(change, f"{len(delays)} of {len(made)}", median, f"{right} of {len(delays)}")
+    Console(width=140).print(report)
+    return sum(nulls) <= len(nulls)
+
+
+PARTS = {"nulls": nulls, "changes": changes, "losses": losses, "versions": pairs}
 
 
 @click.command(help=__doc__)

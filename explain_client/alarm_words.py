@@ -9,10 +9,15 @@ from typing import Any, Literal
 from explain_client.fields import is_date, utc
 from explain_client.words import loss_name, minute
 
+UNSEEN = (
+    "That is an estimate by other records' labels: whether the label means something else now it cannot see."
+)
+"""What an alarm about an estimated loss cannot know."""
+
 LONGEST_NAME = 80
 """Characters of a feature's name in a sentence."""
 
-SubjectKind = Literal["loss", "gain", "importance", "missing", "rejected"]
+SubjectKind = Literal["loss", "gain", "importance", "missing", "rejected", "estimated_loss"]
 """What an alarm may be about."""
 
 ABOUT: dict[SubjectKind, str] = {
@@ -21,12 +26,17 @@ ABOUT: dict[SubjectKind, str] = {
     "importance": "a feature's importance",
     "missing": "its share of missing values",
     "rejected": "the share of rejected records",
+    "estimated_loss": "what records without a label are estimated to lose, minus the mean of the labelled ones",
 }
 """What that is."""
 
 _WHAT: dict[str, tuple[str, str]] = {
     "loss": ("the model's {} rose", "the model's {} fell"),
     "gain": ("the model's gain over no model rose", "the model's gain over no model fell"),
+    "estimated_loss": (
+        "the {} of records without a label probably rose",
+        "the {} of records without a label probably fell",
+    ),
     "rejected": ("more records are rejected", "fewer records are rejected"),
     "missing": ("{} is missing more often", "{} is missing less often"),
     "importance": ("{} matters more", "{} matters less"),
@@ -44,7 +54,8 @@ def sentence(alarm: Mapping[str, Any]) -> str:
     'Since Tuesday 2013-05-14 06:05 UTC dep_hour matters more, by at least 0.058 (0.012 → 0.085 ± 0.010; ipfi, cross_entropy).'
     """
     how = ", ".join(filter(None, (alarm["estimator"], alarm["loss"])))
-    return f"Since {moment(alarm['onset'])} {clause(alarm, how)}."
+    unseen = f" {UNSEEN}" if alarm["subject"] == "estimated_loss" else ""
+    return f"Since {moment(alarm['onset'])} {clause(alarm, how)}.{unseen}"
 
 
 def moment(position: Mapping[str, Any]) -> str:
@@ -83,7 +94,7 @@ def _at_least(least: float, before: float) -> str:
 
 def what(alarm: Mapping[str, Any], name: Callable[[str], str] = str) -> str:
     """What changed, and in which direction; ``name`` turns a feature into what people call it."""
-    loss = alarm["loss"] if alarm["subject"] == "loss" else ""
+    loss = alarm["loss"] if alarm["subject"] in ("loss", "estimated_loss") else ""
     named = _short(name(alarm["feature"])) if alarm["feature"] else loss_name(loss or "")
     subject = alarm["subject"]
     rose, fell = _WHAT.get(subject, (f"{subject} rose", f"{subject} fell"))

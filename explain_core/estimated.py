@@ -410,6 +410,15 @@ class LossEstimator:
         found: list[float] = elder.estimates(cells)[0].tolist()
         return found
 
+    @property
+    def fitted(self) -> list[float]:
+        """The mean of each loss over the labelled records that the estimates were learnt from; none before the first estimate."""
+        elder = next(iter(self._generations), None)
+        if elder is None:
+            return []
+        found: list[float] = (elder.sums[: len(self.losses), 0] / elder.pairs[0, 0]).tolist()
+        return found
+
     def estimates(self) -> dict[str, Estimate]:
         """The estimate of each loss, by name."""
         names, settled = [loss.name for loss in self.losses], self._settlements()

@@ -110,6 +110,27 @@ class _Losses(Watch):
         return least * len(self._kinds)
 
 
+class _Estimated(Watch):
+    """By how much each record without a label is estimated to lose more than the labelled ones, which a change of the labels' meaning does not move."""
+
+    label_free = True
+
+    def __init__(self, detector: ChangeDetector, performance: Performance) -> None:
+        super().__init__(detector)
+        self._performance = performance
+
+    def values(self, records: Sequence[Record], learnt: Learnt) -> Any:
+        return learnt.excess
+
+    def subject(self, column: int) -> Subject:
+        return Subject("estimated_loss", self._performance.losses[column].name)
+
+    def limits(self, share: float) -> list[float]:
+        """A share of the loss of predicting the labels' frequencies."""
+        performance = self._performance
+        return [share * abs(performance.of(loss.name)[1]) for loss in performance.losses]
+
+
 class _Importances(Watch):
     """What an estimator adds to each importance under one loss."""
 
@@ -226,6 +247,8 @@ class Alarms(Part):
         if chosen:
             detector = self._detector(len(chosen) * losses)
             self._watches["performance"] = _Losses(detector, performance, chosen)
+        if "estimated_loss" in subjects:
+            self._watches["estimated"] = _Estimated(self._detector(losses), performance)
         for name, explainer in explainers.items() if "importance" in subjects else ():
             for row, loss in enumerate(explainer.losses):
                 detector = self._of_estimator(explainer)

@@ -50,13 +50,15 @@ class Learnt(NamedTuple):
     """What is known of consecutive records once the model has learnt them, or has predicted one without a label.
 
     ``losses`` are those of the model and of the labels' frequencies, records × 2 × losses; None without a label. The other fields are of the records that were explained,
-    whose places are ``explained``, by explainer: ``increments``, records × losses × players, and ``segments``, where there are any.
+    whose places are ``explained``, by explainer: ``increments``, records × losses × players, and ``segments``, where there are any. ``excess``, of a record without a label alone, is what each
+    of its losses is estimated to exceed the mean of the labelled records by, 1 × losses.
     """
 
     losses: NDArray[np.float64] | None
     explained: Sequence[int]
     increments: Mapping[str, NDArray[np.float64]]
     segments: Mapping[str, Sequence[str | None]]
+    excess: NDArray[np.float64] | None = None
 
     def part(self, begin: int, end: int) -> Learnt:
         """Of the records at these places."""
@@ -71,7 +73,7 @@ class Learnt(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What an alarm is about: loss, gain, importance, missing or rejected; None for what does not apply."""
+    """What an alarm is about: loss, gain, estimated_loss, importance, missing or rejected; None for what does not apply."""
 
     kind: str
     loss: str | None = None

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from explain_core import losses as known_losses
 from explain_core.alarms.detector import Position
@@ -218,12 +219,14 @@ class ExplainedModel:
         for reservoir in self.reservoirs.values():
             reservoir.add(x)
         self._add_up()
+        excess = None
         if self.estimated is not None:
-            self.estimated.estimate(x, prediction)
+            estimate = self.estimated.estimate(x, prediction)
+            excess = None if estimate is None else np.array([estimate]) - np.array([self.estimated.fitted])
         self.unlabelled += 1
         if self.followed is not None:
             self.followed.add(x, self.unlabelled)
-        return self.learnt(explains, unlabelled=True)
+        return self.learnt(explains, unlabelled=True)._replace(excess=excess)
 
     @property
     def explains(self) -> bool:

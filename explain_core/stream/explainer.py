@@ -172,6 +172,9 @@ class StreamExplainer:
         columns: Sequence[str] | None = None,
     ) -> Slot:
         """A slot for a model. A ``shared`` challenger is stored by others; ``columns`` are the features that the model takes."""
+        alarms = options.alarms
+        if alarms is not None and "estimated_loss" in alarms.subjects and not options.estimates:
+            raise ValueError("subjects: estimated_loss needs estimates")
         explained = ExplainedModel(model, options, seed, static=static, labels=self.labels)
         challengers = [
             Challenger(other, explained, options, seed, static=challenger_static, stored=not shared)

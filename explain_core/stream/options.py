@@ -49,7 +49,7 @@ class Alarming:
     """What alarms watch, and how: see ``explain_core.alarms.detector.ChangeDetector``.
 
     ====================  ======================================================================================
-    ``subjects``          of loss, gain, importance, ``explain_core.stream.alarms.OF_RECORDS``, segments, segment_importance
+    ``subjects``          of loss, gain, estimated_loss (with ``Options.estimates``), importance, ``explain_core.stream.alarms.OF_RECORDS``, segments, segment_importance
     ``one_in``            records between false alarms, at least, over all subjects together
     ``min_change``        changes up to this share of the loss without a model are none
     ``warm_up``           records of a subject of which only the spread is taken

@@ -108,6 +108,11 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
     "a subject of alarms more": (
         ALARMS, {"alarms": {"subjects": ["loss", "gain", "importance", "rejected"]}}, {"alarms rejected"},
     ),
+    "alarms about estimated losses": (
+        merged(ESTIMATED, ALARMS),
+        {"alarms": {"subjects": ["loss", "gain", "importance", "estimated_loss"]}},
+        {"alarms estimated"},
+    ),
     "an explainer more, while there are alarms": (
         ALARMS,
         {"explainers": [IPFI, {**IPFI, "kind": "isage"}]},

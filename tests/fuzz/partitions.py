@@ -60,7 +60,7 @@ SECTIONS: dict[str, Sections] = {
     "trained model": {"record": {"features": ["a", "b", "c"]}, "alarms": {**RATES, "subjects": ["loss"]}, "drift": DRIFT},
     "versions": {"models": {"max_open": 2}, "alarms": {**RATES, "subjects": ["loss", "importance"]}, "drift": DRIFT, "challenger": {"factory": TREE, "every": 1, "limits": {"cross_entropy": 5}}},
     "curves, and predictions that wait": {"explainers": SMALL, "partial_dependence": {"features": ["a"], "top": 2, "every": 3}, "predictions": {"enabled": True, "every": 1, "remember": 5}, "record": {"unlabelled": "predict", "id": "id"}},
-    "estimated losses": {"explain": {"estimated_loss": True, "every": 50}, "record": {"unlabelled": "predict"}, "model": {"name": "linear"}, "challenger": {"name": "linear", "shift_every": 3}},
+    "estimated losses": {"explain": {"estimated_loss": True, "every": 50}, "record": {"unlabelled": "predict"}, "model": {"name": "linear"}, "challenger": {"name": "linear", "shift_every": 3}, "alarms": {**RATES, "subjects": ["loss", "estimated_loss"]}},
 }  # fmt: skip
 
 

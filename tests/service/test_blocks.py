@@ -97,7 +97,7 @@ CASES = {
                 "predictions": {"enabled": True, "every": 20, "most": 1},
                 "record": {"id": "id", "timestamp": "time", "unlabelled": "predict"},
                 "explain": {"estimated_loss": True},
-                "alarms": ALARMS,
+                "alarms": ALARMS | {"subjects": [*ALARMS["subjects"], "estimated_loss"]},
                 "drift": SHIFTS,
             },
         )

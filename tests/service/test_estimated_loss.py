@@ -5,6 +5,7 @@ import random
 import pytest
 
 from explain_client import EstimatedLoss, Explanation
+from explain_client.alarm_words import UNSEEN
 from explain_client.fold import FoldDriver
 from explain_core.estimated import BLIND
 from explain_sidecar.commands.tail import view
@@ -84,3 +85,36 @@ def test_an_earlier_message_has_no_estimate():
     assert EstimatedLoss(None, None, None, 0, 0.0, None, 0.0, None, ()).sentence("brier") == (
         "brier of records without a label: not estimated yet"
     )
+
+
+WATCHED = {
+    "alarms.enabled": True,
+    "alarms.one_in": 10_000,
+    "alarms.subjects": ["estimated_loss"],
+    "alarms.warm_up": 300,
+    "alarms.baseline": 300,
+}
+
+
+def test_an_alarm_says_that_the_loss_probably_rose_before_any_label_comes():
+    driver = FoldDriver({**ASKED, **WATCHED})
+    driver.send(given(6_000, since=4_500, shift=1.5))
+    alarm = driver.alarms[0]
+    assert (alarm.subject, alarm.direction, alarm.loss) == ("estimated_loss", "up", "cross_entropy")
+    assert alarm.earliest.offset <= 4_500 + 200 and alarm.latest.offset >= 4_500
+    assert "the log loss of records without a label probably rose, by at least 0." in alarm.sentence
+    assert alarm.sentence.endswith(UNSEEN)
+    driver.verify(every=2_500)
+
+
+def test_without_a_change_there_is_no_such_alarm():
+    driver = FoldDriver({**ASKED, **WATCHED})
+    driver.send(given(6_000))
+    assert driver.explanations[-1].estimated_loss["cross_entropy"].value is not None and not driver.alarms
+
+
+def test_such_an_alarm_needs_the_estimate():
+    with pytest.raises(
+        SettingsError, match=r"alarms.subjects.*estimated_loss needs the estimate; set explain.estimated_loss"
+    ):
+        load_settings(environ={}, overrides={"alarms": {"enabled": True, "subjects": ["estimated_loss"]}})

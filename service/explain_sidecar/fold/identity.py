@@ -196,6 +196,8 @@ def parts(identity: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         own_gain = [subject for subject in ("loss", "gain") if subject in subjects]
         if own_gain:
             found["alarms performance"] = watching | found["performance"] | losses | {"of": own_gain}
+        if "estimated_loss" in subjects:
+            found["alarms estimated"] = watching | found["estimated"]
         for name in chosen if "importance" in subjects else ():
             for loss in losses["losses"][name]:
                 found[f"alarms importance/{name}/{loss}"] = (

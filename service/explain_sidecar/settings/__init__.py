@@ -205,11 +205,13 @@ class Settings(BaseSettings):
             for subject in ("segments", "segment_importance")
             if self.alarms.enabled and subject in self.alarms.subjects and not segmented
         ]
-        if self.drift.on_alarm and not (self.alarms.enabled and {*self.alarms.subjects} - {"rejected"}):
+        if self.drift.on_alarm and not (
+            self.alarms.enabled and {*self.alarms.subjects} - {"rejected", "estimated_loss"}
+        ):
             problems.append(
                 (
                     ("drift", "on_alarm"),
-                    "waits for alarms about the model, and there are none; set alarms.enabled, with more than rejected in alarms.subjects",
+                    "waits for alarms about the model, and there are none; set alarms.enabled, with more than rejected and estimated_loss in alarms.subjects",
                 )
             )
         for path, loss in used:
@@ -231,6 +233,17 @@ class Settings(BaseSettings):
             for path, part in inputs.items()
             if part.needs_registry and self.registry.url is None
         ]
+        if (
+            self.alarms.enabled
+            and "estimated_loss" in self.alarms.subjects
+            and not self.explain.estimated_loss
+        ):
+            problems.append(
+                (
+                    ("alarms", "subjects"),
+                    "estimated_loss needs the estimate; set explain.estimated_loss to true",
+                )
+            )
         if self.explain.estimated_loss and self.record.unlabelled != "predict":
             problems.append(
                 (
