@@ -164,6 +164,12 @@ class PartialDependence:
     )
     records: int = described("Records that were asked about.", 900, ge=2, unit="records")
     label: str | None = described("The class whose probability is followed; null in a regression.", "true")
+    shares: Sequence[float] = described(
+        "Where its values are: the shares of the remembered records with a number there that are below the first point, from each point to below the next, and from the last point on.",
+        [0.04, 0.5, 0.41, 0.05],
+        absent=(),
+        default=(),
+    )
 
     def sentence(self, name: str | None = None) -> str:
         """Which way the feature moves the prediction, in words; ``name`` is what the feature is called.

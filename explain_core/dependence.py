@@ -39,13 +39,18 @@ class DependenceState(State, frozen=True):
 
 
 class Curve(NamedTuple):
-    """Mean prediction, over ``records``, with the feature at each of some points, and how the means err; NaN below two records."""
+    """Mean prediction, over ``records``, with the feature at each of some points, and how the means err; NaN below two records.
+
+    ``shares`` says where the feature's values are, of the rows of the reservoir that have a number: below the first point, from each point
+    to below the next, and from the last point on.
+    """
 
     feature: str
     points: list[float]
     values: list[float]
     std: list[float]
     records: int
+    shares: Sequence[float] = ()
 
     @property
     def effect(self) -> float:
@@ -172,7 +177,7 @@ class IncrementalPDP:
         if old is not None and self._smoothers[name].n % BLOCK:
             return old
         rows = self.reservoir.rows
-        values = [float(row[name]) for row in rows if _number(row.get(name))]
+        values = _numbers(rows, name)
         if len(rows) < self.reservoir.size or len(values) < 2:
             return old
         low, high = np.quantile(values, ENDS).tolist()
@@ -191,13 +196,17 @@ class IncrementalPDP:
     @property
     def curves(self) -> list[Curve]:
         """The curve of each feature that has one, in the order of ``features``."""
-        found = []
-        for name in self.features:
-            if name in self._smoothers:
-                smoother = self._smoothers[name]
-                cells = smoother.value[0].tolist(), smoother.std[0].tolist()
-                found.append(Curve(name, self._grids[name].tolist(), *cells, smoother.n))
+        found, rows = [], self.reservoir.rows
+        for name in self.begun:
+            smoother, grid = self._smoothers[name], self._grids[name]
+            cells = smoother.value[0].tolist(), smoother.std[0].tolist()
+            found.append(Curve(name, grid.tolist(), *cells, smoother.n, _shares(_numbers(rows, name), grid)))
         return found
+
+    @property
+    def begun(self) -> list[str]:
+        """The features that have a curve."""
+        return [name for name in self.features if name in self._smoothers]
 
     def state(self) -> DependenceState:
         """What a snapshot holds, but for the model."""
@@ -223,6 +232,20 @@ class IncrementalPDP:
             )
             self._grids[name], self._smoothers[name] = grid, Smoother((1, self._points), self._alpha)
             self._smoothers[name].restore(stored.values, self._points)
+
+
+def _numbers(rows: Sequence[Row], name: str) -> list[float]:
+    return [float(row[name]) for row in rows if _number(row.get(name))]
+
+
+def _shares(values: list[float], grid: Array) -> list[float]:
+    """The shares of the values below, between and from the points on; zeros where there is no value.
+
+    >>> _shares([0.5, 1.0, 1.5, 9.0], np.array([1.0, 2.0]))
+    [0.25, 0.5, 0.25]
+    """
+    counts = np.bincount(np.searchsorted(grid, values, side="right"), minlength=len(grid) + 1)
+    return [count / max(len(values), 1) for count in counts.tolist()]
 
 
 def _number(value: Any) -> bool:

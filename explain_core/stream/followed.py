@@ -64,7 +64,7 @@ class Followed:
         return None if len(known) < 2 else self._labels[max(known, key=str)]
 
     def _features(self) -> list[str]:
-        options, known = self._options, {curve.feature for curve in self.pdp.curves}
+        options, known = self._options, {*self.pdp.begun}
         ranked = [name for name, _ in self._estimator.explanation.top(2 * options.top)]
         chosen = [name for place, name in enumerate(ranked) if place < options.top or name in known]
         return list(dict.fromkeys([*options.features, *chosen]))

@@ -14,8 +14,9 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.browser import launch
+from explain_client import Explanation
 from explain_client.fields import utc
-from explain_client.words import day, estimator_name, figure, loss_name, minute, second
+from explain_client.words import day, estimator_name, figure, loss_name, minute, rough, second
 from explain_core.losses import NAMED
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
@@ -23,6 +24,7 @@ from explain_sidecar.http.dashboard import Dashboard
 from explain_sidecar.http.server import address, bind, serving
 from explain_sidecar.http.views import VIEWS
 from explain_sidecar.settings import Settings
+from explain_sidecar.settings.dependence import DependenceSettings
 from explain_sidecar.settings.operation import HttpSettings
 from tests import feeds
 from tests.browser import AXE, HOSTILE, Visit
@@ -102,7 +104,7 @@ def test_the_page_writes_losses_times_and_numbers_as_every_command_does(
         """async ([losses, estimators, numbers, times]) => {
           const words = await import("/static/words.js");
           const days = times.map((time) => words.day(time / 1000));
-          return [losses.map(words.lossName), estimators.map(words.estimatorName), numbers.map(words.figure), times.map(words.minute), times.slice(0, 2).map(words.moment), days.slice(0, 2)];
+          return [losses.map(words.lossName), estimators.map(words.estimatorName), numbers.map(words.figure), numbers.map(words.rough), times.map(words.minute), times.slice(0, 2).map(words.moment), days.slice(0, 2)];
         }""",
         [losses, estimators, numbers, times],
     )
@@ -110,9 +112,10 @@ def test_the_page_writes_losses_times_and_numbers_as_every_command_does(
     assert found[0] == [loss_name(loss) for loss in losses]
     assert found[1] == [estimator_name(name) for name in estimators]
     assert [text.replace("−", "-") for text in found[2]] == [figure(value) for value in numbers]
-    assert found[3] == [minute(time) for time in times]
-    assert found[4] == [second(utc(time)) for time in times[:2]]
-    assert found[5] == [day(time) for time in times[:2]]
+    assert [text.replace("−", "-") for text in found[3]] == [rough(value) for value in numbers]
+    assert found[4] == [minute(time) for time in times]
+    assert found[5] == [second(utc(time)) for time in times[:2]]
+    assert found[6] == [day(time) for time in times[:2]]
 
 
 def opened_texts(page: Page) -> list[str]:
@@ -297,6 +300,35 @@ def test_what_was_served_is_compared_where_records_say_it(
     page.evaluate(AXE.read_text())
     assert page.evaluate("axe.run().then((result) => result.violations.length)") == 0
     visit.end()
+
+
+def test_where_the_values_of_a_feature_are_is_drawn_below_its_curve(browser: Browser) -> None:
+    chosen = settings().model_copy(
+        update={"partial_dependence": DependenceSettings(features=["turned"], every=5, points=4)}
+    )
+    state, rng, site = PartitionState(chosen, 0), random.Random(3), Dashboard(chosen)
+    site.feed.problem = None
+    told = []
+    for offset in range(200):
+        x = {"turned": rng.gauss(0, 1), "calm": rng.random(), "label": rng.random() > 0.5}
+        told += state.step(InputRecord(offset, START + offset * HOUR, b"k", json.dumps(x).encode()))
+    take(site, 0, told)
+    (curve,) = Explanation.from_json(told[-1].value).partial_dependence
+    sock = bind(http := HttpSettings(port=0))
+    with serving(site.routes, sock, http):
+        page = browser.new_page()
+        page.goto(f"{address(sock)}#view=importance&feature=turned")
+        bars = page.locator("#dependence .shares span")
+        bars.nth(2).wait_for()
+        heights = bars.evaluate_all("bars => bars.map((bar) => bar.getBoundingClientRect().height)")
+        most, height = max(curve.shares[1:-1]), max(heights)
+        assert heights == pytest.approx([height * share / most for share in curve.shares[1:-1]], abs=1.0)
+        assert height > 20 and len(set(heights)) > 1
+        below, above = page.locator("#dependence .shares-ends li").all_inner_texts()
+        assert below.endswith(f"({100 * curve.shares[0]:.0f} % below)")
+        assert above.endswith(f"({100 * curve.shares[-1]:.0f} % from here on)")
+        page.close()
+        site.stop()
 
 
 def test_an_address_that_is_shared_shows_the_same(site: tuple[Dashboard, str], browser: Browser) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -47,6 +48,17 @@ def test_a_curve_is_the_mean_of_the_models_predictions_as_it_was_after_each_fift
     expected = [math.fsum(column) / len(seen) for column in zip(*seen, strict=True)]
     assert list(curve.values) == pytest.approx(expected, rel=1e-6)
     assert curve.sentence().startswith("a higher a ") and all(one > 0 for one in curve.std)
+
+
+def test_a_curve_says_where_the_remembered_values_are():
+    state = new_state(**ASKED, **LINEAR)
+    (curve,) = curves(fold(state, values(200)))[-1]
+    rows = state.explained.followed.pdp.reservoir.rows
+    known = [row["a"] for row in rows if isinstance(row.get("a"), int | float)]
+    cuts = [-math.inf, *curve.points, math.inf]
+    inside = [sum(low <= value < high for value in known) for low, high in pairwise(cuts)]
+    assert list(curve.shares) == [count / len(known) for count in inside]
+    assert sum(count > 0 for count in inside) > 2
 
 
 def test_with_it_nothing_else_is_another():
@@ -186,6 +198,7 @@ def test_the_dashboard_says_which_way_a_driver_moves_the_prediction_and_has_its_
             "feature": "a",
             "points": list(curve.points),
             "values": list(curve.values),
+            "shares": list(curve.shares),
             "sentence": curve.sentence(),
         }
     ]

@@ -114,9 +114,9 @@ class ExplanationSize:
 
 
 def _curves(chosen: DependenceSettings, longest: int) -> int:
-    """Of partial dependence: points, values and their errors, and names of a feature and a class each."""
+    """Of partial dependence: points, values, their errors and the shares between, and names of a feature and a class each."""
     curves = len(chosen.features) + 2 * chosen.top
-    return curves * (256 + 3 * 25 * chosen.points + 2 * 6 * longest)
+    return curves * (300 + 4 * 25 * chosen.points + 2 * 6 * longest)
 
 
 def _cells(names: Iterable[str]) -> int:

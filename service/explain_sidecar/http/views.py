@@ -141,6 +141,7 @@ class Page:
                         "feature": curve.feature,
                         "points": list(curve.points),
                         "values": list(curve.values),
+                        "shares": list(curve.shares),
                         "sentence": curve.sentence(),
                     }
                     for curve in newest.partial_dependence

@@ -4,7 +4,7 @@ import { byId, element, fill, rowsOf, set, svg } from "./elements.js";
 import { HeatMap } from "./heatmap.js";
 import { Ranks } from "./ranks.js";
 import { bounds, drawSpark, makeSpark } from "./spark.js";
-import { banded, estimatorMeaning, figure, lossName, many, moment, number, signed } from "./words.js";
+import { banded, estimatorMeaning, figure, lossName, many, moment, number, rough, signed } from "./words.js";
 
 const FAINT = 7;
 const course = new Course();
@@ -46,16 +46,34 @@ export function show(body, page) {
   ranks.update({ times: course.times, rows: seen, range, focus: focus.feature });
 }
 
-// Which way the feature in focus moves the prediction, where that is asked for: the curve over its values, and a sentence.
+// Which way the feature in focus moves the prediction, where that is asked for: the curve over its values, where these are, and a sentence.
 function showDependence(curve) {
   const place = byId("dependence");
   place.hidden = !curve;
   if (!curve) return;
-  if (!place.querySelector("svg")) place.prepend(makeSpark(["model"]));
+  if (!place.querySelector("svg")) place.prepend(makeSpark(["model"]), element("div", { class: "shares" }), element("ul", { class: "shares-ends dim" }, element("li"), element("li")));
   const [low, high] = bounds([curve.values]);
   const sentence = `${curve.sentence.charAt(0).toUpperCase()}${curve.sentence.slice(1)}.`;
   drawSpark(place.firstChild, { times: curve.points, lines: [curve.values], marks: [], range: [curve.points[0], curve.points.at(-1)], low, high, label: sentence });
   fill(place.lastChild, sentence);
+  showShares(place.querySelector(".shares"), place.querySelector(".shares-ends"), curve);
+}
+
+// How many of the remembered records have the feature between two points of the curve; what is beyond its ends is said in words.
+function showShares(bars, ends, { feature, points, shares }) {
+  const [below, ...between] = shares.slice(0, -1);
+  const above = shares.at(-1);
+  bars.hidden = ends.hidden = shares.length === 0;
+  if (!shares.length) return;
+  const most = Math.max(...between, 1e-9);
+  const percent = (share) => `${Math.round(100 * share)} %`;
+  rowsOf(bars, between, () => element("span"), (bar, share, place) => {
+    bar.style.height = `${(100 * share) / most}%`;
+    set(bar, { title: `${percent(share)} of the records: ${feature} from ${rough(points[place])} to ${rough(points[place + 1])}` });
+  });
+  set(bars, { role: "img", "aria-label": `Where the values of ${feature} are: ${between.map((share, place) => `${percent(share)} from ${rough(points[place])} to ${rough(points[place + 1])}`).join(", ")}` });
+  fill(ends.children[0], `${rough(points[0])} (${percent(below)} below)`);
+  fill(ends.children[1], `${rough(points.at(-1))} (${percent(above)} from here on)`);
 }
 
 // The second model, where there is one, and what it uses more or less than the first.

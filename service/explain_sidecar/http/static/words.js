@@ -8,10 +8,17 @@ export function figure(value) {
 // Three decimals where they say something, else three significant digits.
 function sized(size) {
   if (size === 0 || (size >= 0.001 && size < 1e3)) return size.toFixed(3);
+  return roughly(size);
+}
+
+function roughly(size) {
   if (size >= 1e3 && size < 1e9) return size.toLocaleString("en", { maximumFractionDigits: 0 });
   const rounded = Number(size.toPrecision(3));
-  return size >= 1e-4 && size < 1e9 ? String(rounded) : rounded.toExponential().replace(/[+-]\d$/, (power) => `${power[0]}0${power[1]}`);
+  return size === 0 || size >= 1e-4 && size < 1e9 ? String(rounded) : rounded.toExponential().replace(/[+-]\d$/, (power) => `${power[0]}0${power[1]}`);
 }
+
+// Three significant digits, or as many as there are before the point.
+export const rough = (value) => `${value < 0 ? "−" : ""}${roughly(Math.abs(value))}`;
 
 // A number of an axis, where all have the same distance.
 export const tick = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 }).replace("-", "−");
