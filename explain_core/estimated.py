@@ -173,11 +173,17 @@ class _Generation:
         self.engine.locate(np.ascontiguousarray(rows[:, :own]), self.firsts, self.edges, self.nominal, found)
         return found
 
+    @property
+    def room(self) -> int:
+        """Records before it takes in those that wait."""
+        return SOLVE - self._waiting
+
     def learn(self, cells: Integers, values: Array) -> None:
-        """A record, with its losses and the squares of their errors: 1 × 2 · losses. Takes in what waits with each ``SOLVE``-th."""
-        self._cells[self._waiting], self._values[self._waiting] = cells[0], values[0]
-        self._waiting += 1
-        self.learnt += 1
+        """Records, at most as many as there is room for, with their losses and the squares of their errors: records × 2 · losses. Takes in what waits with each ``SOLVE``-th."""
+        waiting = slice(self._waiting, self._waiting + len(cells))
+        self._cells[waiting], self._values[waiting] = cells, values
+        self._waiting += len(cells)
+        self.learnt += len(cells)
         if self._waiting == SOLVE:
             self._waiting = 0
             self.take_in(self._cells, self._values)
@@ -341,27 +347,50 @@ class LossEstimator:
 
     def learn(self, x: Row, prediction: Prediction, losses: Sequence[float]) -> None:
         """Take in a labelled record and the losses of its prediction; settles what would have been estimated of it."""
-        row = self._row(x, prediction)
-        found = np.clip(np.array([losses], np.float64), -HUGE, HUGE)
+        self.learn_many([x], [prediction], np.array([losses], np.float64))
+
+    def learn_many(self, xs: Sequence[Row], predictions: Sequence[Prediction], losses: Array) -> None:
+        """``learn`` of records after one another, with their losses, records × losses."""
+        begin = 0
+        while begin < len(xs):
+            end = begin + min(self._room, len(xs) - begin)
+            rows = [self._row(*of) for of in zip(xs[begin:end], predictions[begin:end], strict=True)]
+            for row in rows if len({row.shape[1] for row in rows}) > 1 else [np.concatenate(rows)]:
+                self._learn(row, losses[begin : begin + len(row)])
+                begin += len(row)
+            self._age()
+
+    @property
+    def _room(self) -> int:
+        """How many labelled records come before the estimates take in what was learnt, a generation begins or takes over, or the newest records are written anew."""
+        rooms = [of.room for of in self._generations]
+        rooms += [self._memory - of.learnt for of in self._generations if of.learnt < self._memory]
+        return min([NEWEST - self.labelled % NEWEST, *rooms])
+
+    def _learn(self, rows: Array, losses: Array) -> None:
+        """``learn`` of rows of score and features, at most as many as there is room for."""
+        found = np.clip(losses, -HUGE, HUGE)
         if self._generations:
             elder = self._generations[0]
-            estimated = elder.estimates(elder.cells(row))
+            cells = elder.cells(rows)
+            estimated = elder.estimates(cells)
             error = np.clip(found - estimated, -HUGE, HUGE)
-            self._settled.update(np.stack([estimated[0], error[0]], axis=1))
-            if self._settled.n % BLOCK == 0:
-                self._settled.end_block()
+            for pair in np.stack([estimated, error], axis=2):
+                self._settled.update(pair)
+                if self._settled.n % BLOCK == 0:
+                    self._settled.end_block()
             values = np.concatenate([found, np.square(error)], axis=1)
             for generation in self._generations:
-                generation.learn(generation.cells(row), values)
-        width = len(self.losses) + row.shape[1]
+                generation.learn(cells if generation is elder else generation.cells(rows), values)
+        width = len(self.losses) + rows.shape[1]
         if width > self._newest.shape[1]:
             more = np.full((NEWEST, width - self._newest.shape[1]), np.nan)
             self._newest = np.concatenate([self._newest, more], axis=1)
         place = self.labelled % NEWEST
-        self._newest[place] = np.nan
-        self._newest[place, :width] = np.concatenate([row[:, :1], found, row[:, 1:]], axis=1)
-        self.labelled += 1
-        self._age()
+        written = self._newest[place : place + len(rows)]
+        written[:] = np.nan
+        written[:, :width] = np.concatenate([rows[:, :1], found, rows[:, 1:]], axis=1)
+        self.labelled += len(rows)
 
     def _age(self) -> None:
         """A generation begins, or takes over."""

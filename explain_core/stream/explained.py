@@ -310,8 +310,7 @@ class ExplainedModel:
         if self.followed is not None:
             self.followed.add(xs[n - 1], self.records)
         if self.estimated is not None:
-            for x, own, of in zip(xs, self.blocks.told(predictions), losses[:, 0].tolist(), strict=True):
-                self.estimated.learn(x, own, of)
+            self.estimated.learn_many(xs, self.blocks.told(predictions), losses[:, 0])
         return predictions, Learnt(losses, explained, increments, values)
 
     def _add_up(self) -> None:

@@ -314,3 +314,21 @@ def test_features_that_are_not_named_count_for_nothing():
         one.learn(x, prediction, losses)
         other.learn({"a": x["a"]}, prediction, losses)
     assert raw(one) == raw(other)
+
+
+def test_records_in_blocks_lead_to_the_bytes_of_one_after_another():
+    rng = random.Random(3)
+    given = [
+        ({**x, "late": 1.0} if i > 2_700 else x, p, of) for i, (x, p, of) in enumerate(records(5_300, 9))
+    ]
+    alone, together = (LossEstimator(LOSSES, memory=2_150) for _ in range(2))
+    begin = 0
+    while begin < len(given):
+        end = begin + rng.choice([1, 7, 70, 900])
+        xs, predictions, losses = zip(*given[begin:end], strict=True)
+        together.learn_many(xs, predictions, np.array(losses))
+        for one in given[begin:end]:
+            alone.learn(*one)
+        assert msgspec.msgpack.encode(together.state()) == msgspec.msgpack.encode(alone.state())
+        begin = end
+    assert len(alone.state().generations) == 2
