@@ -165,12 +165,16 @@ def test_the_keyboard_leads_from_the_overview_to_a_waterfall_and_back(
     assert page.evaluate("document.activeElement.id") == "opened"
     assert {"the concept", "the model itself", "before", "after"} <= set(opened_texts(page))
     assert "hypothesis" not in page.inner_text("main")
+    values = page.locator("#opened .waterfall .value, #opened .waterfall td.number").all_inner_texts()
+    decimals = {len(text.partition(".")[2]) for text in values}
+    assert len(values) > 5 and decimals == {3}, values
     opened = page.inner_text("#opened h3")
     page.locator("#risk-chart .marks button").first.press("Enter")
     page.wait_for_function(
         "(before) => document.querySelector('#opened h3').textContent !== before", arg=opened
     )
-    assert "began on" in page.inner_text("#opened")
+    told = page.inner_text("#opened")
+    assert "began on" in told and " to 0." in told and "→" not in page.inner_text("main")
     page.go_back()
     page.wait_for_function(
         "(before) => document.querySelector('#opened h3').textContent === before", arg=opened

@@ -18,6 +18,9 @@ TOP = 8
 LONGEST = 2_000
 """Characters of a sentence."""
 
+ARROW = " → "
+"""What sentences have between two numbers; not every font of a browser has it."""
+
 _WORDS = {
     "concept": "the concept",
     "hypothesis": "the model itself",
@@ -36,7 +39,7 @@ def shown_change(message: Mapping[str, Any]) -> dict[str, Any]:
     """
     shown: dict[str, Any] = {
         "id": f"{message['epoch']}.{message['seq']}",
-        "sentence": str(message.get("sentence", "")).replace(" → ", " to ")[:LONGEST],
+        "sentence": str(message.get("sentence", "")).replace(ARROW, " to ")[:LONGEST],
         "timestamp": message.get("timestamp"),
         "target": message.get("target"),
         "baseline": message.get("baseline"),
@@ -78,7 +81,7 @@ def shown_story(story: Story) -> dict[str, Any]:
     """What one cause changed, in words; ``over`` is the event time from which on it was as before."""
     return {
         "key": story.key,
-        "sentence": story.sentence()[:LONGEST],
+        "sentence": story.sentence().replace(ARROW, " to ")[:LONGEST],
         "over": None if story.over is None else story.over.timestamp,
         "known": story.expected is not None or story.acknowledged is not None,
     }
@@ -106,5 +109,5 @@ def shown_alarm(alarm: Alarm, story: Story) -> dict[str, Any]:
         "version": alarm.version,
         "segment": content["segment"],
         "one_in": alarm.one_in,
-        "sentence": alarm.sentence.replace(" → ", " to ")[:LONGEST],
+        "sentence": alarm.sentence.replace(ARROW, " to ")[:LONGEST],
     }

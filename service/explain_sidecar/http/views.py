@@ -10,7 +10,7 @@ from typing import Any
 from explain_client.messages import Explanation, is_date
 from explain_sidecar.headline import made_of
 from explain_sidecar.http.challenger import challenger
-from explain_sidecar.http.changes import shown_story
+from explain_sidecar.http.changes import ARROW, shown_story
 from explain_sidecar.http.comparison import grid, overview
 from explain_sidecar.http.feed import Feed
 from explain_sidecar.http.history import (
@@ -159,6 +159,7 @@ class Page:
         body.setdefault(
             "sentence", sentence(chosen, column, stories if feed.settings.alarms.enabled else None)
         )
+        body["sentence"] = body["sentence"].replace(ARROW, " to ")
         return body
 
     def _name(self, partition: Partition) -> str:

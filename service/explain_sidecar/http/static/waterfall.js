@@ -1,6 +1,6 @@
 // The steps from one risk to the other, as bars and as a table.
 import { element } from "./elements.js";
-import { figure, signed } from "./words.js";
+import { among } from "./words.js";
 
 export function makeWaterfall(change) {
   const rows = [{ name: "before", value: change.from, total: true }, ...change.steps, { name: "after", value: change.to, total: true }];
@@ -15,24 +15,28 @@ export function makeWaterfall(change) {
   const ends = bars.flatMap((bar) => (bar.from === null ? [bar.to] : [bar.from, bar.to]));
   const margin = 0.1 * (Math.max(...ends) - Math.min(...ends) || 1e-3);
   const [low, high] = [Math.min(...ends) - margin, Math.max(...ends) + margin];
+  const written = writtenOf(change);
   const share = (value) => (100 * (value - low)) / (high - low);
-  return element("div", { class: "waterfall", role: "img", "aria-label": change.sentence }, ...bars.map((bar) => makeBar(bar, share(bar.from ?? bar.to), share(bar.to))), makeAxis(low, high));
+  return element("div", { class: "waterfall", role: "img", "aria-label": change.sentence }, ...bars.map((bar) => makeBar(bar, share(bar.from ?? bar.to), share(bar.to), written)), makeAxis(written(low), written(high)));
 }
 
-const makeAxis = (low, high) => element("div", { class: "step axis" }, element("span", { class: "name" }), element("span", { class: "track" }, element("span", {}, figure(low)), element("span", {}, "the axis is cut"), element("span", {}, figure(high))));
+const writtenOf = (change) => among([change.from, change.to, ...change.steps.map((step) => step.value)]);
 
-function makeBar(bar, from, to) {
+const makeAxis = (low, high) => element("div", { class: "step axis" }, element("span", { class: "name" }), element("span", { class: "track" }, element("span", {}, low), element("span", {}, "the axis is cut"), element("span", {}, high)));
+
+function makeBar(bar, from, to, written) {
   const [left, right] = [from, to].sort((a, b) => a - b);
   const kind = bar.total ? "total" : bar.value > 0 ? "more" : "less";
   const shape = element("span", { class: `bar ${kind}` });
   shape.style.left = `${left}%`;
   shape.style.width = `${Math.max(right - left, 0.4)}%`;
-  const value = element("span", { class: "value" }, bar.total ? figure(bar.value) : signed(bar.value));
+  const value = element("span", { class: "value" }, written(bar.value, bar.total ? "" : "+"));
   value.style.left = `${right}%`;
   return element("div", { class: bar.total ? "step total" : "step" }, element("span", { class: "name" }, bar.name), element("span", { class: "track" }, shape, value));
 }
 
 export function waterfallTable(change) {
+  const signed = (value) => writtenOf(change)(value, "+");
   const rows = change.steps.map((step) =>
     element("tr", {}, element("th", { scope: "row" }, step.name), element("td", { class: "number" }, signed(step.value)), element("td", { class: "number" }, step.low === null ? "–" : `${signed(step.low)} to ${signed(step.high)}`)),
   );

@@ -20,6 +20,13 @@ function roughly(size) {
 // Three significant digits, or as many as there are before the point.
 export const rough = (value) => `${value < 0 ? "−" : ""}${roughly(Math.abs(value))}`;
 
+// How numbers are written that are compared with each other: all with the decimals that the largest of them asks for.
+export function among(values) {
+  const largest = Math.max(...values.map(Math.abs)) || 1;
+  const decimals = Math.min(Math.max(2 - Math.floor(Math.log10(largest)), 0), 12);
+  return (value, plus = "") => `${value < 0 ? "−" : value > 0 ? plus : ""}${Math.abs(value).toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals })}`;
+}
+
 // A number of an axis, where all have the same distance.
 export const tick = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 }).replace("-", "−");
 
