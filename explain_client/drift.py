@@ -184,4 +184,4 @@ class Drift(Message):
     @property
     def told(self) -> str:
         """``sentence`` with the loss by the name that it has everywhere else."""
-        return of_loss(self.sentence, str(self.change["loss"])) if self.change else self.sentence
+        return of_loss(self.sentence, str((self.change or {}).get("loss", "")))

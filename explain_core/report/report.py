@@ -239,8 +239,8 @@ class Report:
         return estimator, loss or losses[0]
 
     def changes(self) -> Told[Story]:
-        """What changed and when: what has one cause is told once."""
-        stories = list(self._stories)
+        """What changed and when, the first change first: what has one cause is told once."""
+        stories = sorted(self._stories, key=lambda story: story.lead.onset.offset)
         return Told.of(stories, [story.sentence() for story in stories])
 
     def alarms(self) -> Told[AlarmMessage]:
@@ -249,7 +249,8 @@ class Report:
 
     def why(self) -> Told[Drift]:
         """Why the risk moved: what the change of the loss is attributed to, the concept or the inputs."""
-        return Told.of(self._drifts, [f"{drift.told}." for drift in self._drifts])
+        drifts = sorted(self._drifts, key=lambda drift: drift.target.first_offset)
+        return Told.of(drifts, [f"{drift.told[0].upper()}{drift.told[1:]}." for drift in drifts])
 
     def periods(self, every: str | int | None = None) -> Told[Period]:
         """Means over periods: of event time, such as "7D", "12h" or "1W", or of so many records; by default about twelve.
@@ -322,7 +323,7 @@ class Report:
         )
         found.append(("What changed, and when", self.changes().sentences or [nothing]))
         if self._drifts:
-            found.append(("Why the risk moved", self.why().sentences))
+            found.append(("Whether the risk moved with it, and why", self.why().sentences))
         return found
 
     @property

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -75,7 +76,7 @@ def test_the_risk_that_a_drift_message_names_by_the_setting_has_the_loss_s_name_
 def test_the_report_of_a_regression_calls_its_loss_by_one_name():
     rows = [{"a": float(n % 17), "y": 3.0 * (n % 17) + 40.0 * (n > 1_500) * (n % 2)} for n in range(4_000)]
     report = str(ec.watch(rows, "y", model="linear", progress=False))
-    assert "squared loss" in report and "Why the risk moved" in report
+    assert "squared loss" in report and "and why\n  Squared loss " in report
     assert not re.search(r"squared (risk|error)|\d{4,}\.\d|\de[+-]\d", report), report
 
 
@@ -88,3 +89,17 @@ def test_the_dashboard_has_an_alarm_s_title_in_the_words_of_its_story():
 
 def story_of(alarm):
     return Stories().add(alarm)[0]
+
+
+def test_a_report_tells_changes_and_risks_in_the_order_in_which_they_began():
+    report = ec.watch(None, "y", model="linear", task="binary")
+    for seq, onset in enumerate((900, 300)):  # noticed the other way round
+        report._stories.add(alarm_of(seq=seq, cause=1 + seq, feature="ab"[seq], onset=onset))
+    assert [story.lead.onset.offset for story in report.changes()] == [300, 900]
+    first, second = drift_of(0), drift_of(1)
+    report._drifts += [
+        replace(drift, target=replace(drift.target, first_offset=offset))
+        for drift, offset in ((first, 7), (second, 3))
+    ]
+    assert [drift.target.first_offset for drift in report.why()] == [3, 7]
+    assert str(report.why()).startswith("Error rate ")
