@@ -2,6 +2,7 @@
 
 import random
 from contextlib import ExitStack
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -98,14 +99,15 @@ def test_at_every_call_of_a_worker_that_changes_the_settings(
         driver.settings = after
         return driver
 
-    driver = began()
+    begun = began()
+    driver = deepcopy(begun)
     process = driver.start().process
     driver.finish()
     happened = 0
     for number, name in enumerate(process.calls):
         if names and name not in names:
             continue
-        driver = began()
+        driver = deepcopy(begun)
         driver.start(faults={number: kind(driver)})
         driver.finish()
         happened += 1

@@ -8,7 +8,7 @@ from tests.driver import faults
 from tests.driver.driver import Driver, values
 from tests.driver.faults import PRODUCER, Kind
 
-RECORDS = 24
+RECORDS = 12
 FENCED = "duplicate instance id"
 GAVE_UP = "the consumer cannot go on"
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -78,9 +79,9 @@ def test_it_begins_anew_with_a_model_that_somebody_accepted() -> None:
     assert driver.ended == [] and firsts(driver)[2:] == [None, None]
 
 
-def shared(**settings: Any) -> Driver:
-    """Two workers, of which the second gets the new partition, and the first has its donor."""
-    driver = began(3, **settings)
+def shared(begun: Driver) -> Driver:
+    """Two workers, of which the second gets the new partition, and the first has its donor; ``begun`` has three partitions."""
+    driver = deepcopy(begun)
     for slot in (0, 1):
         driver.start(slot)
     while any(not running.worker or not running.worker._owned for running in driver.workers.values()):
@@ -100,7 +101,7 @@ def turns(driver: Driver, count: int) -> None:
 
 def test_a_copy_is_stored_before_its_first_record_is_folded() -> None:
     """Or what that record gave could be visible when the copy is made again, of a donor that went on."""
-    driver = shared(commit={"interval_ms": 5_000, "max_records": 10_000})
+    driver = shared(began(3, commit={"interval_ms": 5_000, "max_records": 10_000}))
     worker = driver.workers[1].worker
     assert worker is not None
     seen = 0
@@ -123,7 +124,8 @@ def test_a_copy_is_stored_before_its_first_record_is_folded() -> None:
 def test_at_calls_of_a_worker_whose_topic_grows(kind: Kind, names: tuple[str, ...]) -> None:
     """Another worker has the donor, which goes on meanwhile: a second copy would be of another model."""
 
-    driver = shared()
+    begun = began(3)
+    driver = shared(begun)
     process = driver.workers[1].process
     since = len(process.calls)
     turns(driver, 20)
@@ -133,7 +135,7 @@ def test_at_calls_of_a_worker_whose_topic_grows(kind: Kind, names: tuple[str, ..
     for number, name in enumerate(process.calls[since:], since):
         if (name not in names) if names else number % 4:
             continue
-        driver = shared()
+        driver = shared(begun)
         driver.workers[1].process.faults[number] = kind(driver)
         turns(driver, 20)
         driver.finish()
