@@ -160,8 +160,7 @@ def test_event_time_that_leaps_back_changes_nothing_but_the_times_and_is_counted
 def test_thousands_of_categories_are_folded_restored_and_folded_on(pipeline: Factory) -> None:
     line = pipeline(1, EXPLAIN_EXPLAIN__EVERY="50")
     new = (
-        (0, json.dumps({"shop": f"s{i}", "city": f"c{i % 7}", "label": i % 2}).encode())
-        for i in range(3_000)
+        (0, json.dumps({"shop": f"s{i}", "city": f"c{i % 7}", "label": i % 2}).encode()) for i in range(3_000)
     )
     line.feed(new)
     line.run_to_end()
