@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from explain_core.artefacts.load import load_artefact
+from explain_core.artefacts.objects import artefact_of
 from explain_core.artefacts.relabelled import relabelled
 from explain_core.learners.choice import learner_of
 from explain_core.learners.named import Name, Task, named_model
@@ -167,7 +168,11 @@ def model_of(
     columns = features or (source.features if source else None)
     if hasattr(model, "feature_names_in_") or getattr(model, "n_features_in_", None) != len(columns or ()):
         columns = None
-    return Chosen(lambda: relabelled(wrap(model, kind, columns), known), True, known)
+    wrapped = wrap(model, kind, columns)
+    file = artefact_of(model, wrapped, kind, columns, known)
+    if file is not None:
+        return Chosen(lambda: relabelled(file.model, file.classes), True, file.classes)
+    return Chosen(lambda: relabelled(wrapped, known), True, known)
 
 
 def _of_file(taught: Taught, model: Any, task: Task | None) -> tuple[Any, Task | None]:

@@ -255,6 +255,21 @@ def test_config_check_makes_the_model(run: Run) -> None:
     assert "'grace'" in bad.stderr and "grace_period" in bad.stderr
 
 
+def test_config_check_refuses_properties_that_the_client_does_not_have(run: Run) -> None:
+    for wrong, said in (
+        ('{"ssl.keyy.location": "key.pem"}', 'No such configuration property: "ssl.keyy.location"'),
+        ('{"session.timeout.ms": "soon"}', 'Invalid value for configuration property "session.timeout.ms"'),
+    ):
+        bad = run("config", "check", EXPLAIN_KAFKA__CONFIG=wrong)
+        assert bad.returncode == 1 and f"error: kafka.config: {said}" in bad.stderr
+    elsewhere = run(
+        "config",
+        "check",
+        EXPLAIN_KAFKA__CONFIG='{"security.protocol": "ssl", "ssl.key.location": "/not/here"}',
+    )
+    assert elsewhere.returncode == 0, elsewhere.stderr
+
+
 def test_config_check_asks_for_the_key_that_run_would_ask_for(run: Run, tmp_path: Path) -> None:
     foreign = {"EXPLAIN_MODEL__FACTORY": "river.naive_bayes:GaussianNB"}
     refused = run("config", "check", **foreign)

@@ -66,6 +66,6 @@ def test_a_difference_says_what_is_the_default():
     before, now = fold_settings(settings()), fold_settings(settings(emit={"every": 7}, seed=3))
     assert settings_difference(before, now).splitlines() == [
         "  emit.every: was 10, is 7",
-        "  seed: was the default, is 3",
+        "  seed: was the default (0), is 3",
     ]
-    assert "emit.every: was the default, is 7" in settings_difference({}, {"emit": {"every": 7}})
+    assert "emit.every: was the default (100), is 7" in settings_difference({}, {"emit": {"every": 7}})

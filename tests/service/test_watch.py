@@ -14,11 +14,16 @@ import msgspec
 import pandas as pd
 import pyarrow as pa
 import pytest
+import skops.io
+from lightgbm import LGBMClassifier
 from river import datasets, linear_model, preprocessing, tree
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from xgboost import XGBClassifier
 
 import explain_core as ec
 from explain_client.fold import FoldDriver
+from explain_core.artefacts.objects import artefact_of
 from explain_core.random import Generator
 from explain_core.taught import StateFile
 from explain_sidecar.cli import cli
@@ -231,6 +236,48 @@ def test_a_model_of_river_learns_as_a_copy_and_a_trained_one_is_explained_as_it_
     trained = LogisticRegression().fit(frame[["a", "b", "noise"]], frame["late"])
     told = ec.watch(frame, "late", model=trained, progress=False)
     assert [driver.feature for driver in told.drivers()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        RandomForestClassifier(10, random_state=0),
+        XGBClassifier(n_estimators=10),
+        LGBMClassifier(n_estimators=10, verbose=-1),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_trees_in_memory_are_explained_as_those_of_their_file_are(made, tmp_path):
+    frame = pd.DataFrame(turning(800, 800, dated=False))
+    frame["late"] = (frame["late"] == "yes").astype(int)
+    trained = made.fit(frame[["a", "b", "noise"]], frame["late"])
+    file, kind = tmp_path / "model", type(made).__module__.partition(".")[0]
+    {
+        "sklearn": lambda: skops.io.dump(trained, file),
+        "xgboost": lambda: file.write_bytes(trained.get_booster().save_raw("ubj")),
+        "lightgbm": lambda: trained.booster_.save_model(file),
+    }[kind]()
+    own = ec.watch(frame, "late", model=trained, progress=False)
+    assert own.digest == ec.watch(frame, "late", model=file, progress=False).digest
+    assert [driver.feature for driver in own.drivers()] == ["a"]
+
+
+def test_an_object_that_predicts_otherwise_than_its_trees_is_asked_itself():
+    class Wary(RandomForestClassifier):
+        def predict_proba(self, X):
+            return 0.5 * super().predict_proba(X) + 0.25
+
+    frame = pd.DataFrame(turning(300, 300, dated=False))
+    trained = Wary(3, random_state=0).fit(frame[["a", "b", "noise"]], frame["late"])
+    model = ec.wrap(trained, "classification")
+    trained.__class__.__module__ = "sklearn.ensemble"
+    assert artefact_of(trained, model, "classification", None, ["no", "yes"]) is None
+    plain = RandomForestClassifier(3, random_state=0).fit(frame[["a", "b", "noise"]], frame["late"])
+    assert artefact_of(plain, model, "classification", None, ["no", "yes"]) is None
+    assert (
+        artefact_of(plain, ec.wrap(plain, "classification"), "classification", None, ["no", "yes"])
+        is not None
+    )
 
 
 def test_a_report_as_html_needs_nothing_from_elsewhere(report):

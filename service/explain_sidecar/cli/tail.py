@@ -13,7 +13,9 @@ from explain_sidecar.cli.root import cli, load
 @click.option(
     "--until-caught-up", is_flag=True, help="Stop at the end offsets seen at the start; by default follow."
 )
-@click.option("--from-beginning", is_flag=True, help="Begin with the oldest message instead of the next one.")
+@click.option(
+    "--from-beginning", is_flag=True, help="Begin with the oldest message instead of the newest ones."
+)
 @click.option("--drift", is_flag=True, help="Follow the drift topic instead: why the risk changed, in words.")
 @click.option(
     "--alarms", is_flag=True, help="Follow the alarms topic instead: what changed since when, in words."
@@ -39,7 +41,7 @@ def tail(
     predictions: bool,
     periods: str | None,
 ) -> None:
-    """Follow the explanations as they are published.
+    """Show the newest explanations, and follow them as they are published.
 
     Prints a table that refreshes; with --json one message per line.
     """

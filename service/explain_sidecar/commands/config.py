@@ -43,6 +43,7 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
         load_model,
         record_settings,
     )
+    from explain_sidecar.kafka.clients import check_properties
 
     show(settings, config=config, as_json=as_json)
     # Some models print remarks on their parameters; stdout is for data.
@@ -51,6 +52,7 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
         challenger = None if settings.challenger_model is None else load_challenger(settings, settings.seed)
         record_settings(settings)
         check_formats(settings)
+        check_properties(settings)
         files, file = described(settings), described_challenger(settings)
         check_trust(read_keys(settings.checkpoint), foreign_code(settings))
     task = settings.model.task

@@ -69,7 +69,7 @@ def tail(
         )
     if output not in settings.outputs:
         raise UserError(f"{output}.enabled is false: no {output} are published; set it to true")
-    start: Start = "beginning" if from_beginning or until_caught_up else "end"
+    start: Start = "beginning" if from_beginning or until_caught_up else "newest"
     if output == "alarms" and not as_json:
         _stories(settings, start, until_caught_up)
         return

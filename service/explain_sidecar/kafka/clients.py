@@ -132,6 +132,18 @@ def reading_consumer(
     return _made(kafka.consumer, known | settings.kafka.config)
 
 
+def check_properties(settings: Settings) -> None:
+    """Raise ``UserError`` for a property in ``kafka.config`` that librdkafka does not have, or a value that it cannot be. Asks no broker.
+
+    Files that properties name need not be there: settings are also checked where no secrets are.
+    """
+    try:
+        _made(KAFKA.consumer, {"group.id": settings.app_id, "log_level": 0} | settings.kafka.config).close()
+    except UserError as error:
+        if "configuration property" in str(error):
+            raise
+
+
 class Connections(logging.Handler):
     """Takes librdkafka's own lines of a producer, which alone say that a connection broke or an answer did not come in time.
 

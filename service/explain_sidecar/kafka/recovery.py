@@ -544,9 +544,23 @@ def settings_difference(before: Any, now: Any, path: str = "") -> str:
     elif isinstance(now, dict) and before is _DEFAULT:
         lines = [settings_difference({}, now, path)]
     elif before != now:
-        was, now_is = ("the default" if value is _DEFAULT else json.dumps(value) for value in (before, now))
+        default = _default(path)
+        known = "the default" if default is None else f"the default ({json.dumps(default)})"
+        was, now_is = (known if value is _DEFAULT else json.dumps(value) for value in (before, now))
         lines.append(f"  {path}: was {was}, is {now_is}")
     return "\n".join(line for line in lines if line)
+
+
+def _default(path: str) -> Any:
+    """The default of a setting by its whole name; None where it has none."""
+    kind: Any = Settings
+    default = None
+    for name in path.split("."):
+        if not hasattr(kind, "model_fields") or name not in kind.model_fields:
+            return None
+        field = kind.model_fields[name]
+        kind, default = field.annotation, None if field.is_required() else field.default
+    return default if isinstance(default, str | int | float) else None
 
 
 _DEFAULT = object()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from confluent_kafka import OFFSET_END, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.messages import app_of, letter_headers
@@ -15,7 +15,10 @@ from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
 from explain_sidecar.wire.registry import json_reader, registry_of
 
-Start = Literal["beginning", "end"]
+Start = Literal["beginning", "newest"]
+
+NEWEST = 20
+"""Offsets of a partition's end that hold its newest messages, some ten of them: each transaction ends with a marker."""
 
 
 def messages(
@@ -28,7 +31,7 @@ def messages(
 ) -> Iterator[Message | None]:
     """This sidecar's messages on an output topic as they come, explanations and drift in JSON; None whenever none came for ``patience`` seconds.
 
-    With ``until_caught_up`` it ends at the ends seen at the start. ``also`` are further topics to read, as far as they exist; the control topic, which people
+    "newest" begins with some that are there already. With ``until_caught_up`` it ends at the ends seen at the start. ``also`` are further topics to read, as far as they exist; the control topic, which people
     write, is read from its beginning and as it is.
     """
     found = Topics(settings).describe(topic, *also)
@@ -45,7 +48,7 @@ def messages(
             for partition in range(description.partitions):
                 low, high = reader.get_watermark_offsets(TopicPartition(name, partition), timeout=10)
                 whole = start == "beginning" or name == control
-                starts.append(TopicPartition(name, partition, low if whole else OFFSET_END))
+                starts.append(TopicPartition(name, partition, low if whole else max(low, high - NEWEST)))
                 if start == "beginning" and high > low:
                     left.add((name, partition))
         reader.assign(starts)
