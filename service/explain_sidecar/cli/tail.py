@@ -41,7 +41,7 @@ def tail(
     predictions: bool,
     periods: str | None,
 ) -> None:
-    """Show the newest explanations, and follow them as they are published.
+    """Show the newest explanations, and those that come.
 
     Prints a table that refreshes; with --json one message per line.
     """
