@@ -21,7 +21,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: .venv/dev .venv/engine $(PARSER) $(CHROMIUM) ## create .venv with the locked packages for development
+setup: .venv/dev .venv/engine .venv/broker.aot $(PARSER) $(CHROMIUM) ## create .venv with the locked packages for development
 
 .PHONY: demo
 demo: .venv/demo .venv/engine ## explain a year of real flights on a local broker, in the terminal and the browser
@@ -187,6 +187,10 @@ ENGINE := $(wildcard explain_core/engine/*.p?? explain_core/engine/building.py)
 	@rm -f explain_core/engine/*.cpython-*  # modules of one Python alone, which it would take first
 	$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
 	@touch $@
+
+# Without it brokers of the tests start all the same, in twice the time.
+.venv/broker.aot: | .venv/dev
+	-$(BIN)/python -m tests.brokers
 
 # npm checks each package against the sha512 in its lock file; PyPI brings npm to a machine without it.
 define have_npm

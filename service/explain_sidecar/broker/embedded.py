@@ -29,7 +29,7 @@ from explain_sidecar.errors import UserError
 START_SECONDS = 60
 
 _CLUSTER_ID = "ZXhwbGFpbi1zaWRlY2FyLQ"
-_JVM = (
+JVM = (
     "-Xmx512m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -112,7 +112,7 @@ class Broker:
             raise UserError(f"--data {self.data}: cannot be made: {error.strerror}") from None
         properties = self.data / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
-        command = [java, *_JVM, "-cp", class_path]
+        command = [java, *JVM, "-cp", class_path]
         with self.log.open("ab") as log:
             if not (self.data / "log" / "meta.properties").exists():
                 format_ = [
