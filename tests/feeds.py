@@ -66,3 +66,26 @@ def newest() -> dict[str, Any]:
 
 
 IMPORTANCE = ViewSelection(view="importance")
+
+PREDICTED = {
+    "EXPLAIN_RECORD__ID": "id",
+    "EXPLAIN_RECORD__UNLABELLED": "predict",
+    "EXPLAIN_RECORD__MAX_STRING": "50",
+    "EXPLAIN_PREDICTIONS__ENABLED": "true",
+    "EXPLAIN_PREDICTIONS__MOST": "10",
+    "EXPLAIN_PREDICTIONS__REMEMBER": "10",
+}
+
+
+@cache
+def predicted(partition: int = 0) -> list[Any]:
+    """Messages about records `r0` to `r60`, of which `r40` comes without its label, and with it once more at the end; that of offset 41 has no id."""
+    state, rng = PartitionState(settings(**PREDICTED), partition), random.Random(partition)
+    found: list[Any] = []
+    for offset in range(62):
+        x: dict[str, Any] = {name: rng.gauss(0, 1) for name in ("signal", *(f"noise{n}" for n in range(7)))}
+        x |= {"id": "r40" if offset == 61 else f"r{offset}", "label": x["signal"] > 0}
+        x.pop({40: "label", 41: "id"}.get(offset), None)
+        value = json.dumps(x).encode()
+        found += state.step(InputRecord(offset, 1_700_000_000_000 + offset * 60_000, b"k", value))
+    return found

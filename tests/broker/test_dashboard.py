@@ -5,7 +5,10 @@ import json
 import re
 import socket
 from collections.abc import Iterator
+from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Producer
@@ -159,6 +162,28 @@ def test_foreign_messages_and_times_that_are_no_dates_are_said_and_the_page_goes
     visit.end()
     assert server.stop() == 0, server.log()
     assert "Traceback" not in server.log()
+
+
+def test_predictions_of_the_topic_are_looked_up_by_their_id(pipeline: Factory) -> None:
+    line = pipeline(2, EXPLAIN_PREDICTIONS__ENABLED="true", EXPLAIN_RECORD__ID="id")
+    line.feed(
+        (i % 2, json.dumps({"b": i % 3, "id": f"r{i}", "label": i % 3 > 1}).encode()) for i in range(100)
+    )
+    line.run_to_end()
+    server = Dashboard(line)
+
+    def found() -> dict[str, Any]:
+        try:
+            with urlopen(f"{server.address}api/predictions?id=r75", timeout=30) as answer:
+                return dict(json.load(answer))
+        except HTTPError as refused:
+            assert refused.code == 404
+            return {}
+
+    line.wait_for(lambda: bool(found()))
+    (one,) = found()["predictions"]
+    assert (one["id"], one["partition"], one["offset"]) == ("r75", 1, 37) and one["sentence"]
+    assert server.stop() == 0, server.log()
 
 
 def test_ten_open_streams_do_not_hold_up_a_stop_of_run(pipeline: Factory) -> None:

@@ -14,7 +14,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.browser import launch
-from explain_client import Explanation
+from explain_client import Explanation, Prediction
 from explain_client.fields import utc
 from explain_client.words import day, estimator_name, figure, loss_name, minute, rough, second
 from explain_core.losses import NAMED
@@ -64,7 +64,12 @@ def take(site: Dashboard, partition: int, messages: list[Any]) -> None:
             if output.destination == "dead_letters":
                 feed.letter(partition, START, output.key, output.value, output.headers)
             else:
-                named = {"explanations": feed.explanation, "drift": feed.change, "alarms": feed.alarm}
+                named = {
+                    "explanations": feed.explanation,
+                    "drift": feed.change,
+                    "alarms": feed.alarm,
+                    "predictions": feed.prediction,
+                }
                 named[output.destination](partition, output.value)
         feed.version += 1
 
@@ -131,6 +136,7 @@ def test_every_view_is_accessible_and_fits(
         "changes": "#opened .step",
         "importance": "#challenger tbody tr",
         "partitions": "#segments tbody tr",
+        "predictions": "#lookup",
         "integrity": "#chains td",
     }
     assert list(shown) == list(VIEWS)
@@ -333,6 +339,71 @@ def test_where_the_values_of_a_feature_are_is_drawn_below_its_curve(browser: Bro
         assert above.endswith(f"({100 * curve.shares[-1]:.0f} % from here on)")
         page.close()
         site.stop()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 400)])
+def test_a_prediction_is_looked_up_by_its_id(browser: Browser, scheme: str, width: int) -> None:
+    made = Dashboard(feeds.settings(**feeds.PREDICTED))
+    made.feed.problem = None
+    take(made, 0, feeds.predicted())
+    told = [Prediction.from_json(one.value) for one in feeds.predicted() if one.destination == "predictions"]
+    event, settled = told[40], told[61]
+    sock = bind(http := HttpSettings(port=0))
+    with serving(made.routes, sock, http):
+        look: dict[str, Any] = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
+        visit = Visit(browser, address(sock), "view=predictions", **look)
+        page = visit.page
+        page.wait_for_selector("#sentence:has-text('the newest 61 predictions')")
+        field = page.get_by_label("Look up a prediction: id")
+        field.fill(HOSTILE)
+        page.get_by_role("button", name="Look up").click()
+        page.wait_for_selector("#sentence:has-text('No prediction of this id')")
+        field.fill("r40")
+        field.press("Enter")
+        page.wait_for_selector("#found article")
+        assert page.inner_text("#sentence").replace("−", "-") == f"P{settled.sentence()[1:]}."
+        first, second = page.locator("#found article").all()
+        assert f"offset {settled.offset}" in first.inner_text() and "offset 40," in second.inner_text()
+        assert settled.earlier is not None and event.output is not None and event.predicted is not None
+        facts = first.locator("dl").inner_text()
+        for text in (
+            f"{settled.label}; log loss {figure(settled.losses['cross_entropy'])}",
+            f"{settled.output}: {figure(settled.earlier.probabilities[settled.output])}; log loss {figure(settled.earlier.losses['cross_entropy'])}; offset 40",
+            f"{settled.background_rows} rows, digest {settled.background_digest}",
+            "of epoch 0",
+        ):
+            assert text in facts, facts
+        assert "has not come" in second.locator("dl").inner_text()
+        names = [one.feature for one in event.reasons]
+        assert len(names) == 5
+        steps = second.locator(".step:not(.axis) .name").all_inner_texts()
+        assert steps == ["average", *names, "all other features", "predicted"]
+        values = second.locator(".step:not(.axis) .value").all_inner_texts()
+        shown = [float(text.replace("−", "-")) for text in values]
+        expected = [event.baseline, *(one.value for one in event.reasons), event.rest, event.predicted]
+        assert shown == pytest.approx(expected, abs=5.1e-4)
+        second.locator("summary").click()
+        assert second.locator("tbody th").all_inner_texts() == [*names, "all other features"]
+        page.evaluate(AXE.read_text())
+        found = page.evaluate("axe.run().then((result) => result.violations)")
+        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        other = Visit(browser, address(sock), page.url.partition("#")[2], **look)
+        other.page.wait_for_selector("#found article")
+        assert other.page.input_value("#record-id") == "r40"
+        for part in ("#sentence", "#found"):
+            assert other.page.text_content(part) == page.text_content(part)
+        page.click("#views a[data-view=overview]")
+        page.wait_for_selector("#overview:not([hidden])")
+        assert "r40" not in page.url  # an address of another view tells no id
+        page.go_back()
+        page.wait_for_selector("#found article")
+        page.go_back()
+        page.wait_for_selector("#sentence:has-text('No prediction of this id')")
+        assert page.locator("#found article").count() == 0
+        for visitor in (visit, other):
+            visitor.end()
+        made.stop()
 
 
 def test_an_address_that_is_shared_shows_the_same(site: tuple[Dashboard, str], browser: Browser) -> None:

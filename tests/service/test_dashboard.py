@@ -368,6 +368,7 @@ def test_only_the_selected_view_is_sent() -> None:
         "changes": "losses",
         "importance": "rows",
         "partitions": "grid",
+        "predictions": "lookup",
         "integrity": "chains",
     }
     feed = fed(60)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 from explain_client.messages import utc
 from explain_client.words import second
 from explain_sidecar.errors import UserError
-from explain_sidecar.http.feed import Feed
+from explain_sidecar.http.feed import UNREAD, Feed
 from explain_sidecar.http.views import Page, ViewSelection
 from explain_sidecar.settings import Settings
 
@@ -35,7 +35,7 @@ A value is a mean over the records that are remembered; `half` is the half-width
 def serve(settings: Settings) -> None:
     """Answer until stdin is closed. Raises ``UserError`` where the extra is not installed, or no broker is set."""
     settings.servers  # noqa: B018  the message about a missing address, before anything else
-    feed = Feed(settings)
+    feed = Feed(settings, unread=(*UNREAD, "predictions"))  # no tool tells of single records
     server = server_of(feed)
     feed.start()
     try:

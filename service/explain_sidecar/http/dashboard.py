@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -33,6 +33,7 @@ class Dashboard:
         self.routes: list[BaseRoute] = [
             Route("/", self._page),
             Route("/events", self._events),
+            Route("/api/predictions", self._predictions),
             Mount("/static", StaticFiles(directory=FILES)),
         ]
 
@@ -56,6 +57,12 @@ class Dashboard:
         return self._streams.open(
             ViewSelection.of(request.query_params), request.headers.get("last-event-id", "")
         )
+
+    # A plain function, which starlette runs in a thread: it may have to wait for the feed to take messages in.
+    def _predictions(self, request: Request) -> Response:
+        with self.feed.lock:
+            status, body = self.feed.look_up(request.query_params.get("id", ""))
+        return JSONResponse(body, status)
 
 
 def dashboard(settings: Settings, *, browser: bool = False) -> None:

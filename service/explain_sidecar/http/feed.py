@@ -6,22 +6,23 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, SchemaError
-from explain_client.messages import Alarm, Drift, Explanation
+from explain_client.messages import Alarm, Drift, Explanation, Prediction
 from explain_client.stories import Stories, control_of
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.messages import app_of, letter_headers
 from explain_sidecar.http.changes import LONGEST, shown_alarm, shown_change
 from explain_sidecar.http.history import MAX_POINTS, packed, release
 from explain_sidecar.http.partition import Partition
+from explain_sidecar.http.predictions import MOST, look_up
 from explain_sidecar.kafka.clients import admin_client, reading_consumer
 from explain_sidecar.kafka.ends import PartitionEnds, committed_offsets
 from explain_sidecar.kafka.headers import read_headers
@@ -37,7 +38,7 @@ MAX_WINDOW = 1_000
 
 MAX_LETTERS = 20
 MAX_PROBLEMS = 20
-UNREAD = ("rows", "predictions")
+UNREAD = ("rows",)
 """Outputs that the dashboard does not show."""
 MAX_CLASSES = 50
 """Classes of dead letters that are counted one by one; the sidecar writes fewer, but other writers may add classes."""
@@ -52,7 +53,7 @@ LOOK_SECONDS = 15.0
 
 log = logging.getLogger(__name__)
 
-_Kind = TypeVar("_Kind", Drift, Alarm)
+_Kind = TypeVar("_Kind", Drift, Alarm, Prediction)
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,12 @@ class ReadingProblem:
 class Feed:
     """Follows the topics in its own thread; readers take the lock. ``version`` rises with each change.
 
-    ``foreign`` has, by topic and partition, how many messages could not be read, and what is wrong with the newest.
+    ``foreign`` has, by topic and partition, how many messages could not be read, and what is wrong with the newest. ``unread`` are outputs that it leaves out.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, unread: Sequence[str] = UNREAD) -> None:
         self.settings = settings
+        self._unread = unread
         self.lock = threading.Lock()
         self.version = 0
         self.partitions: dict[int, Partition] = {}
@@ -119,7 +121,7 @@ class Feed:
     def _follow(self) -> None:
         """Read from where a chart's worth of messages begins, until there are new partitions or an error."""
         topics = self.settings.topics
-        names = [getattr(topics, name) for name in self.settings.outputs if name not in UNREAD]
+        names = [getattr(topics, name) for name in self.settings.outputs if name not in self._unread]
         also = [] if topics.control is None else [topics.control]
         # The queue must stay small: at the start it is the backlog of every partition.
         consumer = reading_consumer(
@@ -187,11 +189,10 @@ class Feed:
         starts = []
         for name, count in partitions.items():
             # Two offsets a message: every other one may be a transaction's end.
-            most = (
-                min(2 * MAX_POINTS, MAX_BACKLOG // count)
-                if name == self.settings.topics.explanations
-                else 500
-            )
+            most = {
+                self.settings.topics.explanations: min(2 * MAX_POINTS, MAX_BACKLOG // count),
+                self.settings.topics.predictions: 2 * MOST // count,
+            }.get(name, 500)
             for number in range(count):
                 low, high = consumer.get_watermark_offsets(TopicPartition(name, number), timeout=5.0)
                 starts.append(TopicPartition(name, number, max(low, high - most)))
@@ -221,6 +222,8 @@ class Feed:
             self.change(number, self._json(message.value() or b""))
         elif message.topic() == self.settings.topics.alarms:
             self.alarm(number, self._json(message.value() or b""))
+        elif message.topic() == self.settings.topics.predictions:
+            self.prediction(number, self._json(message.value() or b""))
         elif message.topic() == self.settings.topics.control:
             self.control(number, message.value() or b"")
         else:
@@ -267,6 +270,16 @@ class Feed:
             (story, *_) = self.stories.add(replace(found[1], raw=b""))
             found[0].alarms.append(shown_alarm(found[1], story))
 
+    def prediction(self, number: int, value: bytes) -> None:
+        """Take a message of the predictions topic in."""
+        found = self._verified(number, "predictions", value, Prediction)
+        if found is not None:
+            found[0].predictions.add(found[1], len(self.partitions))
+
+    def look_up(self, wanted: str) -> tuple[int, dict[str, Any]]:
+        """``predictions.look_up`` in what was read; the caller has the lock."""
+        return look_up(self.settings, [each.predictions for each in self.partitions.values()], wanted)
+
     def control(self, number: int, value: bytes) -> None:
         """Take a message of the control topic in."""
         try:
@@ -308,7 +321,7 @@ class Feed:
         return f"{total} messages of the output topics cannot be read and are left out, such as one of {topic} partition {number}: {newest}"
 
     @staticmethod
-    def _verify(partition: Partition, topic: str, message: Explanation | Drift | Alarm) -> None:
+    def _verify(partition: Partition, topic: str, message: Explanation | Drift | Alarm | Prediction) -> None:
         """Check that a message follows the one before it; after a break the chain begins anew with what came."""
         try:
             partition.links[topic] = next_link(partition.links.get(topic), message)

@@ -10,6 +10,7 @@ from explain_client.chain import Link
 from explain_client.messages import Explanation, Segment
 from explain_client.periods import Period
 from explain_sidecar.http.history import History
+from explain_sidecar.http.predictions import NewestPredictions
 from explain_sidecar.http.segments import take_segments
 
 MAX_CHANGES = 20
@@ -44,6 +45,7 @@ class Partition:
     changes: deque[bytes] = field(default_factory=lambda: deque(maxlen=MAX_CHANGES))
     alarms: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_ALARMS))
     lag: int | None = None
+    predictions: NewestPredictions = field(default_factory=NewestPredictions)
 
     @property
     def version(self) -> str:

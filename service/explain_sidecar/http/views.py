@@ -37,7 +37,7 @@ MOST = 50
 """Features of a partition that have their course in the page; the others are found by a search."""
 
 FOUND = 20
-VIEWS = ("overview", "changes", "importance", "partitions", "integrity")
+VIEWS = ("overview", "changes", "importance", "partitions", "predictions", "integrity")
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class ViewSelection:
     search: str = ""
     feature: str = ""
     version: str = ""
+    id: str = ""
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> ViewSelection:
@@ -62,6 +63,7 @@ class ViewSelection:
                 name: query.get(name, "")[:1_000]
                 for name in ("estimator", "loss", "search", "feature", "version")
             },
+            id=query.get("id", ""),
         )
 
 
@@ -151,6 +153,10 @@ class Page:
                 compared = body["grid"]["compared"]
                 body["segments"] = compared_segments(chosen.segments.get(column[0], {}), column[1], compared)
                 body["sentence"] = _overview_sentence(known, column, names)
+            case "predictions":
+                body["lookup"] = lookup = feed.look_up(selection.id)[1]
+                told = next((f"{one['sentence']}." for one in lookup["predictions"]), lookup["problem"])
+                body["sentence"] = told[0].upper() + told[1:]
             case _:
                 body |= _integrity(feed)
                 named = {names[number]: partition for number, partition in feed.partitions.items()}

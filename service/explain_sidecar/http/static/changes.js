@@ -110,7 +110,7 @@ function windowDetails(one, heading = element("h3", { id: "opened-title" }, `Win
   return [...parts, makeWaterfall(one), element("details", {}, element("summary", {}, "As a table"), waterfallTable(one))];
 }
 
-const sentenceOf = (one) => `${one.sentence.charAt(0).toUpperCase()}${one.sentence.slice(1)}.`;
+export const sentenceOf = (one) => `${one.sentence.charAt(0).toUpperCase()}${one.sentence.slice(1)}.`;
 
 function alarmDetails(group) {
   const first = group.alarms.at(-1);

@@ -1,7 +1,7 @@
 // What is shown, as the part of the address after #: it can be shared, and Back leads to what was before.
-export const VIEWS = ["overview", "changes", "importance", "partitions", "integrity"];
-export const DEFAULTS = { view: VIEWS[0], partition: "", estimator: "", loss: "", feature: "", version: "", search: "", order: "", last: "", from: "", to: "", at: "" };
-const ASKED = ["view", "partition", "estimator", "loss", "search", "feature", "version"];
+export const VIEWS = ["overview", "changes", "importance", "partitions", "predictions", "integrity"];
+export const DEFAULTS = { view: VIEWS[0], partition: "", estimator: "", loss: "", feature: "", version: "", id: "", search: "", order: "", last: "", from: "", to: "", at: "" };
+const ASKED = ["view", "partition", "estimator", "loss", "search", "feature", "version", "id"];
 export const LASTS = { "1h": 3600, "6h": 6 * 3600, "1d": 86400, "7d": 7 * 86400, "30d": 30 * 86400 };
 
 export function fromAddress() {

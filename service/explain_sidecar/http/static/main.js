@@ -7,11 +7,12 @@ import * as integrity from "./integrity.js";
 import { address, asksOther, chosenRange, DEFAULTS, fromAddress, minute, query, VIEWS } from "./link.js";
 import * as overview from "./overview.js";
 import * as partitions from "./partitions.js";
+import * as predictions from "./predictions.js";
 import { estimatorName, lossName, moment, number } from "./words.js";
 
-const SHOWN = { overview, changes, importance, partitions, integrity };
+const SHOWN = { overview, changes, importance, partitions, predictions, integrity };
 // What has no place in a view is not chosen there.
-const CHOICES = { overview: ["estimator", "loss", "order", "last"], changes: ["partition", "version", "loss", "last"], importance: ["partition", "version", "estimator", "loss", "last"], partitions: ["partition", "estimator", "loss"], integrity: [] };
+const CHOICES = { overview: ["estimator", "loss", "order", "last"], changes: ["partition", "version", "loss", "last"], importance: ["partition", "version", "estimator", "loss", "last"], partitions: ["partition", "estimator", "loss"], predictions: [], integrity: [] };
 let selection = fromAddress();
 let source = null;
 let shown = null;
@@ -58,7 +59,7 @@ function choose(change) {
   const to = address(selection);
   if (to === location.hash) return;
   // Back leads to what was looked at, not through every letter of a search.
-  const looked = ["view", "partition", "feature", "at"].some((name) => before[name] !== selection[name]);
+  const looked = ["view", "partition", "feature", "at", "id"].some((name) => before[name] !== selection[name]);
   history[looked ? "pushState" : "replaceState"](null, "", to);
   follow(before);
 }
@@ -75,7 +76,7 @@ function follow(before) {
 function furnish() {
   for (const view of VIEWS) byId(view).hidden = view !== selection.view;
   for (const link of byId("views").querySelectorAll("a")) {
-    link.href = page.link({ view: link.dataset.view, at: "" });
+    link.href = page.link({ view: link.dataset.view, at: "", id: "" });
     set(link, { "aria-current": link.dataset.view === selection.view ? "page" : null });
   }
   for (const label of byId("choices").querySelectorAll("[data-choice]")) label.hidden = !CHOICES[selection.view].includes(label.dataset.choice) || (label.dataset.choice === "version" && !shown?.choices?.version.length);
@@ -83,6 +84,7 @@ function furnish() {
   byId("last").value = selection.from || selection.to ? "own" : selection.last;
   byId("own").hidden = byId("last").value !== "own" || !CHOICES[selection.view].includes("last");
   if (document.activeElement !== byId("search")) byId("search").value = selection.search;
+  if (document.activeElement !== byId("record-id")) byId("record-id").value = selection.id;
 }
 
 function update(body) {
@@ -157,6 +159,10 @@ for (const name of ["partition", "version", "estimator", "loss", "order"]) byId(
 byId("last").onchange = (event) => (event.target.value === "own" ? page.chooseRange(page.range(...page.extent)) : choose({ last: event.target.value, from: "", to: "" }));
 for (const name of ["from", "to"]) byId(name).onchange = (event) => choose({ last: "", [name]: event.target.value });
 byId("choices").onsubmit = (event) => event.preventDefault();
+byId("lookup").onsubmit = (event) => {
+  event.preventDefault();
+  choose({ id: byId("record-id").value.trim() });
+};
 byId("numbers").onchange = () => shown?.grid && draw(shown);
 let typing = 0;
 byId("search").oninput = (event) => {

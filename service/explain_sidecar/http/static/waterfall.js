@@ -2,8 +2,9 @@
 import { element } from "./elements.js";
 import { among } from "./words.js";
 
-export function makeWaterfall(change) {
-  const rows = [{ name: "before", value: change.from, total: true }, ...change.steps, { name: "after", value: change.to, total: true }];
+// Each is `{ from, to, steps, sentence }`; its ends and the columns of its table are called as a change of the risk is, unless others are given.
+export function makeWaterfall(change, ends = ["before", "after"]) {
+  const rows = [{ name: ends[0], value: change.from, total: true }, ...change.steps, { name: ends[1], value: change.to, total: true }];
   let at = change.from;
   const bars = rows.map((row) => {
     if (row.total) return { ...row, from: null, to: row.value };
@@ -12,9 +13,9 @@ export function makeWaterfall(change) {
     return { ...row, from, to: at };
   });
   // Risks are far from 0 and their change is small: the axis begins where the change does and says so, and risks are marks on it, not lengths.
-  const ends = bars.flatMap((bar) => (bar.from === null ? [bar.to] : [bar.from, bar.to]));
-  const margin = 0.1 * (Math.max(...ends) - Math.min(...ends) || 1e-3);
-  const [low, high] = [Math.min(...ends) - margin, Math.max(...ends) + margin];
+  const edges = bars.flatMap((bar) => (bar.from === null ? [bar.to] : [bar.from, bar.to]));
+  const margin = 0.1 * (Math.max(...edges) - Math.min(...edges) || 1e-3);
+  const [low, high] = [Math.min(...edges) - margin, Math.max(...edges) + margin];
   const written = writtenOf(change);
   const share = (value) => (100 * (value - low)) / (high - low);
   return element("div", { class: "waterfall", role: "img", "aria-label": change.sentence }, ...bars.map((bar) => makeBar(bar, share(bar.from ?? bar.to), share(bar.to), written)), makeAxis(written(low), written(high)));
@@ -35,11 +36,11 @@ function makeBar(bar, from, to, written) {
   return element("div", { class: bar.total ? "step total" : "step" }, element("span", { class: "name" }, bar.name), element("span", { class: "track" }, shape, value));
 }
 
-export function waterfallTable(change) {
+export function waterfallTable(change, columns = ["What", "Change of the risk", "95 % interval"]) {
   const signed = (value) => writtenOf(change)(value, "+");
   const rows = change.steps.map((step) =>
     element("tr", {}, element("th", { scope: "row" }, step.name), element("td", { class: "number" }, signed(step.value)), element("td", { class: "number" }, step.low === null ? "–" : `${signed(step.low)} to ${signed(step.high)}`)),
   );
-  const head = ["What", "Change of the risk", "95 % interval"].map((name, index) => element("th", { scope: "col", ...(index ? { class: "number" } : {}) }, name));
+  const head = columns.map((name, index) => element("th", { scope: "col", ...(index ? { class: "number" } : {}) }, name));
   return element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
 }
