@@ -13,7 +13,6 @@ import orjson
 
 from explain_client.importance import Importance
 from explain_client.periods import Driver, Mean
-from explain_core.shift import NAMED
 from explain_sidecar.errors import UserError
 from explain_sidecar.settings import DependenceSettings, Settings
 
@@ -72,11 +71,10 @@ class ExplanationSize:
         if times > 1:
             about += ESTIMATOR * self._columns
             about += len(orjson.dumps(settings.challenger.source))
-            about += (
-                SHIFT + 6 * (MOST_SHIFTED + NAMED) * record.max_string
-                if settings.challenger.shift_every
-                else 0
-            )
+            if settings.challenger.shift_every:
+                from explain_core.shift import NAMED  # with models, which the server of HTTP does without
+
+                about += SHIFT + 6 * (MOST_SHIFTED + NAMED) * record.max_string
         # JSON writes a control character with six bytes.
         identity = 6 * record.max_string if record.id else 0
         segments = sum(
