@@ -21,8 +21,8 @@ settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
-SLOW = ("crash", "broker", "experiments")
-"""Folders with the longest files."""
+SLOW = ("crash", "broker", "test_installation.py", "test_distribution.py", "experiments")
+"""The longest files, and folders of them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,6 +12,8 @@ import pytest
 import explain_core as ec
 from tests.documentation import ROOT, blocks
 
+pytestmark = pytest.mark.timeout(1_200)  # it compiles the engine, maybe beside much other work
+
 HOME = ROOT / "explain_core"
 ALONE = """
 import sys
