@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -257,3 +258,24 @@ def test_a_version_without_pins_is_said_to_be_unverified_and_then_pinned(
 def test_a_version_that_does_not_exist_is_an_error_in_words(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"Apache Kafka 0\.0\.0 cannot be downloaded"):
         kafka_jars("0.0.0", tmp_path)
+
+
+def test_two_processes_are_never_given_the_same_port() -> None:
+    program = (
+        "from explain_sidecar.broker import embedded\n"
+        "embedded._PORTS = range(31_900, 31_904)\n"
+        "print(embedded.free_port(), embedded.free_port(), flush=True)\n"
+        "input()\n"
+    )
+    found: list[str] = []
+    with ExitStack() as both:
+        for _ in range(2):
+            process = both.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                )
+            )
+            both.callback(process.kill)
+            assert process.stdout is not None
+            found += process.stdout.readline().split()
+    assert sorted(found) == ["31900", "31901", "31902", "31903"]

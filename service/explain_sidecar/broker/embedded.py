@@ -251,8 +251,22 @@ def _java() -> str:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that no outgoing connection takes before it is bound."""
-    return next(port for port in iter(lambda: secrets.choice(_PORTS), 0) if _is_free(port))
+    """A port of 127.0.0.1 that no outgoing connection takes before it is bound, nor another process that asks here."""
+    while True:
+        held = socket.socket()
+        try:
+            held.bind(("127.0.0.1", port := secrets.choice(_PORTS)))
+        except OSError:  # it is in use, or held
+            held.close()
+            continue
+        # Whoever it is for binds it all the same, as this socket does not listen.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _held.append(held)
+        return port
+
+
+_held: list[socket.socket] = []
+"""Sockets on the ports that this process has asked for, for as long as it lives."""
 
 
 def _is_free(port: int) -> bool:
