@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from explain_core.engine import estimated as engine
 from explain_core.engine.smoothing import BLOCK
 from explain_core.learners.columns import Columns, ColumnsState
 from explain_core.losses import HUGE, Loss, Prediction, argmax, get
@@ -135,11 +136,6 @@ class _Generation:
 
     def __init__(self, columns: Sequence[Array], nominal: Sequence[bool], losses: int) -> None:
         """``columns`` are the edges of each."""
-        from explain_core.engine import (
-            estimated,
-        )  # loaded where losses are estimated, not wherever a state is read
-
-        self.engine = estimated
         self.nominal = np.array(nominal, np.int64)
         self.firsts = np.cumsum([0, *map(len, columns)]).astype(np.int64)
         self.edges = np.concatenate(columns)
@@ -170,7 +166,7 @@ class _Generation:
         """Rows × (1 + columns); columns that came later have none."""
         own = len(self.nominal)
         found: Integers = np.empty((len(rows), 1 + own), np.int64)
-        self.engine.locate(np.ascontiguousarray(rows[:, :own]), self.firsts, self.edges, self.nominal, found)
+        engine.locate(np.ascontiguousarray(rows[:, :own]), self.firsts, self.edges, self.nominal, found)
         return found
 
     @property
@@ -189,20 +185,20 @@ class _Generation:
             self.take_in(self._cells, self._values)
 
     def take_in(self, cells: Integers, values: Array) -> None:
-        self.engine.count(cells, self.pairs)
-        self.engine.add(cells, values, self.sums)
+        engine.count(cells, self.pairs)
+        engine.add(cells, values, self.sums)
         self.solve()
 
     def solve(self) -> None:
-        self.engine.factorise(self.pairs, RIDGE, self.root)
+        engine.factorise(self.pairs, RIDGE, self.root)
         self.weights = self.sums.copy()
-        self.engine.solve(self.root, self.weights)
+        engine.solve(self.root, self.weights)
 
     def estimates(self, cells: Integers) -> Array:
         """Rows × losses."""
         losses = len(self.weights) // 2
         out: Array = np.empty((len(cells), losses))
-        self.engine.look_up(cells, self.weights[:losses], out)
+        engine.look_up(cells, self.weights[:losses], out)
         return out.clip(-HUGE, HUGE)
 
     def state(self) -> GenerationState:
@@ -256,7 +252,7 @@ class _Generation:
         for numbers in (new.sums, new.weights, new.shares, values):
             check(bool((np.abs(numbers) <= MOST_SUM).all()), "estimated: sums that no records lead to")
         new._cells[: len(cells)], new._values[: len(cells)], new._waiting = cells, values, len(cells)
-        new.engine.factorise(new.pairs, RIDGE, new.root)
+        engine.factorise(new.pairs, RIDGE, new.root)
         check(
             bool(np.isfinite(new.root).all() and (new.root.diagonal() > 0.0).all()),
             "estimated: counts of no records",
@@ -412,7 +408,7 @@ class LossEstimator:
         new.take_in(cells, np.concatenate([losses, np.zeros_like(losses)], axis=1))
         judge = self._generations[0] if self._generations else new
         squares = np.square(losses - judge.estimates(judge.cells(rows)))
-        new.engine.add(cells, np.concatenate([np.zeros_like(losses), squares], axis=1), new.sums)
+        engine.add(cells, np.concatenate([np.zeros_like(losses), squares], axis=1), new.sums)
         new.solve()
         return new
 
@@ -460,7 +456,7 @@ class LossEstimator:
         total = float(elder.shares[0])
         shares = elder.shares / total
         back = shares[None].copy()
-        elder.engine.solve(elder.root, back)
+        engine.solve(elder.root, back)
         spread = self._squares / (self._total * self._total) + float(np.sum(back[0] * shares))
         means = np.sum(elder.weights * shares, axis=1).tolist()
         n, found, strange = len(names), {}, self._unfamiliar(elder, shares)

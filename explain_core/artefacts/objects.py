@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.artefacts.artefact import Artefact, ArtefactError
+from explain_core.artefacts.artefact import Artefact
 from explain_core.artefacts.ensemble import TreeEnsemble
 from explain_core.artefacts.load import load_artefact
 from explain_core.losses import Task
@@ -37,9 +37,11 @@ def artefact_of(
         file.write_bytes(data)
         try:
             found = load_artefact(file, task, features, classes)
-        except (ArtefactError, ImportError, ValueError):
+            return found if isinstance(found.model, TreeEnsemble) and _alike(found.model, like) else None
+        except (
+            Exception
+        ):  # of any library, of a file that is not read, or of numbers where the model takes others
             return None
-    return found if isinstance(found.model, TreeEnsemble) and _alike(found.model, like) else None
 
 
 def _written(model: Any) -> bytes | None:

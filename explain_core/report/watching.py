@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+from explain_core.artefacts.artefact import Artefact
 from explain_core.artefacts.load import load_artefact
 from explain_core.artefacts.objects import artefact_of
 from explain_core.artefacts.relabelled import relabelled
@@ -150,8 +151,7 @@ def model_of(
 
         return Chosen(named)
     if _is_path(model):
-        artefact = load_artefact(model, None if task is None else kind)
-        return Chosen(lambda: relabelled(artefact.model, artefact.classes), True, artefact.classes)
+        return _as_it_is(load_artefact(model, None if task is None else kind))
     if isinstance(model, Model):
         learns = type(model).learn is not Model.learn
         return Chosen(lambda: copy.deepcopy(model), not learns)
@@ -169,10 +169,14 @@ def model_of(
     if hasattr(model, "feature_names_in_") or getattr(model, "n_features_in_", None) != len(columns or ()):
         columns = None
     wrapped = wrap(model, kind, columns)
-    file = artefact_of(model, wrapped, kind, columns, known)
-    if file is not None:
-        return Chosen(lambda: relabelled(file.model, file.classes), True, file.classes)
+    artefact = artefact_of(model, wrapped, kind, columns, known)
+    if artefact is not None:
+        return _as_it_is(artefact)
     return Chosen(lambda: relabelled(wrapped, known), True, known)
+
+
+def _as_it_is(artefact: Artefact) -> Chosen:
+    return Chosen(lambda: relabelled(artefact.model, artefact.classes), True, artefact.classes)
 
 
 def _of_file(taught: Taught, model: Any, task: Task | None) -> tuple[Any, Task | None]:

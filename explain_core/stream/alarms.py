@@ -79,6 +79,11 @@ class Watch:
         return share
 
 
+def _shares(share: float, performance: Performance) -> list[float]:
+    """A share of each loss of predicting the labels' frequencies."""
+    return [share * abs(performance.of(loss.name)[1]) for loss in performance.losses]
+
+
 class _Losses(Watch):
     """The losses of each record, their gains over no model, or both; of a segment the losses alone."""
 
@@ -105,9 +110,7 @@ class _Losses(Watch):
 
     def limits(self, share: float) -> list[float]:
         """A share of the loss of predicting the labels' frequencies."""
-        performance = self._performance
-        least = [share * abs(performance.of(loss.name)[1]) for loss in performance.losses]
-        return least * len(self._kinds)
+        return _shares(share, self._performance) * len(self._kinds)
 
 
 class _Estimated(Watch):
@@ -127,8 +130,7 @@ class _Estimated(Watch):
 
     def limits(self, share: float) -> list[float]:
         """A share of the loss of predicting the labels' frequencies."""
-        performance = self._performance
-        return [share * abs(performance.of(loss.name)[1]) for loss in performance.losses]
+        return _shares(share, self._performance)
 
 
 class _Importances(Watch):

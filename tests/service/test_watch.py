@@ -278,6 +278,8 @@ def test_an_object_that_predicts_otherwise_than_its_trees_is_asked_itself():
         artefact_of(plain, ec.wrap(plain, "classification"), "classification", None, ["no", "yes"])
         is not None
     )
+    strict = ec.wrap(lambda x: {"no": x["category"], "yes": 0.0}, "classification")
+    assert artefact_of(plain, strict, "classification", None, ["no", "yes"]) is None
 
 
 def test_a_report_as_html_needs_nothing_from_elsewhere(report):
