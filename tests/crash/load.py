@@ -55,6 +55,21 @@ class Verdict:
     """Events by outcome."""
 
 
+BASE = {
+    "EXPLAIN_LOG__FORMAT": "json",
+    "EXPLAIN_EMIT__PERIODS": json.dumps([200, "hour", "alarm", "all"]),
+    "EXPLAIN_DRIFT__ENABLED": "true",
+    "EXPLAIN_DRIFT__WINDOW": "200",
+    "EXPLAIN_DRIFT__BOOTSTRAP": "2",
+    "EXPLAIN_DRIFT__MAX_SAMPLES": "100",
+    "EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS": "1",
+    "EXPLAIN_CHECKPOINT__MAX_AGE": "4",
+    "EXPLAIN_CHECKPOINT__MAX_OVERHEAD": "1",
+    "EXPLAIN_KAFKA__CONFIG": json.dumps({"session.timeout.ms": int(1000 * SESSION_SECONDS)}),
+}
+"""Of every stream, where its own say nothing else."""
+
+
 class Load:
     """Topics, workers by slot and a producer that never rests, on a broker that runs.
 
@@ -77,20 +92,7 @@ class Load:
         self.recoveries: list[Recovery] = []
         self.produced = 0
         self._stream = stream
-        environment = {
-            "EXPLAIN_LOG__FORMAT": "json",
-            "EXPLAIN_EMIT__PERIODS": json.dumps([200, "hour", "alarm", "all"]),
-            "EXPLAIN_DRIFT__ENABLED": "true",
-            "EXPLAIN_DRIFT__WINDOW": "200",
-            "EXPLAIN_DRIFT__BOOTSTRAP": "2",
-            "EXPLAIN_DRIFT__MAX_SAMPLES": "100",
-            "EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS": "1",
-            "EXPLAIN_CHECKPOINT__MAX_AGE": "4",
-            "EXPLAIN_CHECKPOINT__MAX_OVERHEAD": "1",
-            "EXPLAIN_KAFKA__CONFIG": json.dumps({"session.timeout.ms": int(1000 * SESSION_SECONDS)}),
-            **environment,
-        }
-        self.pipeline = Pipeline(broker, name, stream.partitions, environment)
+        self.pipeline = Pipeline(broker, name, stream.partitions, BASE | environment)
         self._folder = tempfile.TemporaryDirectory()
         for source in stream.inputs:
             if source not in self.pipeline.topics:

@@ -46,7 +46,7 @@ CHANGES: list[dict[str, str]] = [
     {"EXPLAINERS": json.dumps([IPFI, ISAGE])},
     {"EXPLAINERS": json.dumps([{**IPFI, "by": "city", "segments": 3}])},
     {"EXPLAIN__EVERY": "2"},
-    {"RECORD__FEATURES": json.dumps(["a", "b", "colour"])},
+    {"RECORD__FEATURES": json.dumps(["a", "b", "city"])},
     {"DRIFT__WINDOW": "100"},
     {"ALARMS": json.dumps(ALARMS | {"one_in": 2_000})},
     {"CHALLENGER__FACTORY": "river.tree:HoeffdingTreeClassifier"},

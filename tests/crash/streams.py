@@ -138,10 +138,11 @@ def _odd(partitions: int, seed: int) -> Iterator[Fed]:
 
 
 def all_options() -> Stream:
-    """The records of ``all_models`` under the default model, supervised, with a challenger, segments, alarms on all of it, attributions that they ask for, and rows."""
+    """The records of ``all_models`` under the default model, supervised, with all that can be switched on beside it; those without a label are predicted."""
     environment = {
         "EXPLAIN_MODEL__TASK": "multiclass",
         "EXPLAIN_CHALLENGER__FACTORY": "river.tree:HoeffdingTreeClassifier",
+        "EXPLAIN_CHALLENGER__SHIFT_EVERY": "20",
         "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": str(KEY_FILE),
         "EXPLAIN_RECORD__MAX_BYTES": str(MAX_BYTES),
         "EXPLAIN_RECORD__MAX_STRING": str(MAX_STRING),
@@ -149,6 +150,10 @@ def all_options() -> Stream:
         "EXPLAIN_EXPLAINERS": json.dumps(SEGMENTED),
         "EXPLAIN_ALARMS": json.dumps(ALARMS | {"subjects": get_args(Watched)}),
         "EXPLAIN_DRIFT__ON_ALARM": "true",
+        "EXPLAIN_EXPLAIN__ESTIMATED_LOSS": "true",
+        "EXPLAIN_PARTIAL_DEPENDENCE": json.dumps({"top": 2, "label": 1}),
+        "EXPLAIN_PREDICTIONS": json.dumps({"enabled": True, "every": 10}),
+        "EXPLAIN_RECORD__UNLABELLED": "predict",
         "EXPLAIN_ROWS__ENABLED": "true",
     }
     return Stream(

@@ -1,10 +1,15 @@
 """The promise under faults: a seeded slice of the crash campaign, short enough for every change; `make crash` runs the long one."""
 
 from collections import Counter
+from itertools import combinations
 
 import pytest
 
+from explain_sidecar.settings import load_settings
+from tests.crash.__main__ import STREAMS
 from tests.crash.campaign import run_slice
+from tests.crash.load import BASE
+from tests.crash.rollouts import CHANGES
 
 KINDS = [
     "SIGKILL",
@@ -30,3 +35,15 @@ def test_after_one_fault_of_each_kind_every_byte_is_that_of_the_oracle() -> None
     assert verdict.points, [fault.detail for fault in done]
     assert verdict.records > 1_000
     assert verdict.messages > verdict.records / 20
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_settings_of_a_stream_are_taken_whatever_of_them_has_changed(name: str) -> None:
+    stream = STREAMS[name](None)
+    for number in range(6):
+        environment = BASE | stream.environment(number)
+        for changes in combinations(CHANGES if name == "rollouts" else [{}], 2):
+            load_settings(
+                environ=environment | {f"EXPLAIN_{k}": v for change in changes for k, v in change.items()}
+            )
+        load_settings(environ=environment)
