@@ -53,8 +53,8 @@ DIRECTIVES = {
 class BuildEngine(build_ext):
     """``build_ext`` by Cython, and the compiler of ``ziglang`` unless ``CC`` names one."""
 
-    def finalize_options(self) -> None:
-        # Not before: whoever asks for the metadata alone compiles nothing.
+    def run(self) -> None:
+        # Not before: whoever asks for the metadata or the sources alone translates nothing.
         from Cython.Build import cythonize
 
         # The package's folder may have another name, such as that of an unpacked source distribution.
@@ -62,14 +62,16 @@ class BuildEngine(build_ext):
         package.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
             package.symlink_to(HERE.parent)
-        self.distribution.ext_modules = cythonize(
-            self.distribution.ext_modules,
+        translated = cythonize(
+            self.extensions,
             include_path=[str(package.parent)],
             compiler_directives=DIRECTIVES,
             build_dir=BUILD,
             quiet=True,
         )
-        super().finalize_options()
+        for ours, one in zip(self.extensions, translated, strict=True):
+            ours.sources, ours.depends = one.sources, one.depends
+        super().run()
 
     def build_extensions(self) -> None:
         if not OWN:

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import explain_core as ec
+from tests.compiled import bring_compiled
 from tests.documentation import ROOT, blocks
-
-pytestmark = pytest.mark.timeout(1_200)  # it compiles the engine, maybe beside much other work
 
 HOME = ROOT / "explain_core"
 ALONE = """
@@ -28,10 +27,11 @@ assert "installed" in explain_core.__file__, explain_core.__file__
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package as pip installs it, without what it needs, in a folder."""
     folder = tmp_path_factory.mktemp("distribution")
-    shutil.copytree(HOME, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(HOME, folder / "source", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    compiled = bring_compiled(folder / "source", folder / "source" / "engine")
     target = folder / "installed"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*pip, "--target", target, folder / "source"], check=True)
+    subprocess.run([*pip, "--target", target, folder / "source"], env=compiled, check=True)
     return target
 
 

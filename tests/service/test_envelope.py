@@ -1,5 +1,6 @@
 """What is around a message on its way out: trace context and CloudEvents headers, Avro; all of it a function of the input."""
 
+import functools
 import io
 import json
 from datetime import datetime
@@ -126,9 +127,14 @@ def test_a_dead_letter_keeps_the_headers_it_came_with_and_gets_none_of_ours():
     assert all(name.startswith("__explain.") for name, _ in wrapped.headers[3:])
 
 
+@functools.cache
+def parsed(name):
+    return fastavro.parse_schema(json.loads(avro_schemas()[f"{name}.avsc"]))
+
+
 def in_avro(name, message):
     """A message's JSON after it was written and read as Avro."""
-    schema = fastavro.parse_schema(json.loads(avro_schemas()[f"{name}.avsc"]))
+    schema = parsed(name)
     written = io.BytesIO()
     fastavro.schemaless_writer(written, schema, _to_dict(message, None))
     written.seek(0)

@@ -13,10 +13,10 @@ from types import ModuleType
 
 import pytest
 
+from tests.compiled import bring_compiled
 from tests.documentation import ROOT
 from tests.service.test_supply_chain import PINNED
 
-pytestmark = pytest.mark.timeout(1_200)  # they compile the engine, maybe beside much other work
 VENDOR = "explain_sidecar/http/static/vendor"
 NPM = f"""#!/bin/sh
 test "$1" = ci && test -f .npmrc && mkdir -p node_modules/uplot/dist && cd node_modules/uplot || exit 1
@@ -35,7 +35,7 @@ def source(tmp_path: Path) -> Path:
     for name in names:
         if (ROOT / name).is_file() and not name.startswith(("benchmarks/", "docs/", "tests/")):
             (tmp_path / "source" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, tmp_path / "source" / name)
+            shutil.copy2(ROOT / name, tmp_path / "source" / name)
     assert not (tmp_path / "source" / "service" / VENDOR).exists()
     return tmp_path / "source"
 
@@ -63,7 +63,8 @@ def npm(folder: Path, command: str) -> str:
 def wheel(source: Path) -> zipfile.ZipFile:
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     target = source.parent / f"wheel of {source.name}"
-    subprocess.run([*command, "--wheel-dir", target, source], check=True, timeout=1_200)
+    compiled = bring_compiled(source, source / "explain_core" / "engine")
+    subprocess.run([*command, "--wheel-dir", target, source], env=compiled, check=True)
     (file,) = target.iterdir()
     return zipfile.ZipFile(file)
 
