@@ -15,13 +15,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copyreg import dispatch_table
-from typing import Any
-
-from river.proba import Gaussian
-from river.stats import Mean, Var
-from river.tree.splitter.ebst_splitter import EBSTNode
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
 from explain_core.state import StateError
+
+if TYPE_CHECKING:  # to import them takes seconds, and whoever has such an object has imported them
+    from river.proba import Gaussian
+    from river.tree.splitter.ebst_splitter import EBSTNode
 
 MAX_DEPTH = 20_000
 """Recursion limit while pickling: linked nodes of deep trees take some five levels each."""
@@ -36,7 +37,7 @@ def dumps(state: Any) -> bytes:
     try:
         with _deep(), _uncollected():
             pickler = pickle.Pickler(buffer, 5)
-            pickler.dispatch_table = _REDUCERS
+            pickler.dispatch_table = _reducers()
             pickler.dump(state)
     except Exception as error:
         raise StateError(
@@ -80,6 +81,9 @@ def _uncollected() -> Iterator[None]:
 
 def _moments(gaussian: Gaussian) -> tuple[float, float, float] | None:
     """Weight, mean and sum of squares, where there is no more to it."""
+    from river.proba import Gaussian
+    from river.stats import Mean, Var
+
     var = gaussian._var
     if (
         type(gaussian) is Gaussian
@@ -99,6 +103,9 @@ def _reduce_gaussian(gaussian: Gaussian) -> Any:
 
 
 def gaussian_of(n: float, mean: float, squares: float) -> Gaussian:
+    from river.proba import Gaussian
+    from river.stats import Mean, Var
+
     gaussian, var, moments = Gaussian.__new__(Gaussian), Var.__new__(Var), Mean.__new__(Mean)
     gaussian.seed, gaussian._rng, gaussian._var = None, _UNUSED, var
     var.ddof, var.mean, var._S = 1, moments, squares
@@ -108,6 +115,8 @@ def gaussian_of(n: float, mean: float, squares: float) -> Gaussian:
 
 def _reduce_ebst(root: EBSTNode) -> Any:
     """A binary search tree as flat lists: linked nodes of a sorted stream are deeper than any recursion limit."""
+    from river.tree.splitter.ebst_splitter import EBSTNode
+
     nodes, multivariate = [root], root._update_estimator is EBSTNode._update_estimator_multivariate
     left: list[int] = []
     right: list[int] = []
@@ -128,6 +137,8 @@ def _reduce_ebst(root: EBSTNode) -> Any:
 def search_tree_of(
     values: list[Any], estimators: list[Any], left: list[int], right: list[int], multivariate: bool
 ) -> EBSTNode:
+    from river.tree.splitter.ebst_splitter import EBSTNode
+
     nodes = [EBSTNode.__new__(EBSTNode) for _ in values]
     update = (
         EBSTNode._update_estimator_multivariate if multivariate else EBSTNode._update_estimator_univariate
@@ -139,7 +150,16 @@ def search_tree_of(
     return nodes[0]
 
 
-_REDUCERS: Any = {**dispatch_table, EBSTNode: _reduce_ebst, Gaussian: _reduce_gaussian}
+_REDUCERS = {
+    "river.proba:Gaussian": _reduce_gaussian,
+    "river.tree.splitter.ebst_splitter:EBSTNode": _reduce_ebst,
+}
+
+
+def _reducers() -> Any:
+    """Of all types, and of those of river whose modules are there."""
+    there = {place: reducer for place, reducer in _REDUCERS.items() if place.partition(":")[0] in sys.modules}
+    return {**dispatch_table, **{resolve_name(place): reducer for place, reducer in there.items()}}
 
 
 def refuse(raw: bytes) -> Any:

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from river import optim
 
 from explain_core.engine import stream
 from explain_core.learners import linear_layout as layout
 from explain_core.learners.arrays import Array, Arrays, grown
 from explain_core.learners.base import Learner
 from explain_core.learners.columns import Columns
-from explain_core.learners.implicit import ImplicitRegression
-from explain_core.learners.linear_plan import LINKS, LOSSES, LinearPipeline, plan_of
+from explain_core.learners.linear_plan import LinearPlan
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
 from explain_core.state import LARGEST_COUNT, Block, array, check, finite, within
@@ -39,37 +37,25 @@ class LinearLearner(Learner):
     kind = "linear"
     family = stream.LINEAR
 
-    def __init__(self, model: Any, task: Task, plan: LinearPipeline, columns: Columns | None = None) -> None:
+    def __init__(self, model: Any, task: Task, plan: LinearPlan, columns: Columns | None = None) -> None:
         super().__init__(model, task, columns)
         self._plan = plan
-        last = plan.model
-        self._link = LINKS[type(last)]
-        self._regression = self._link == layout.IDENTITY
-        if self._link == layout.SIGMOID:
+        self._link = plan.link
+        self._regression = plan.link == layout.IDENTITY
+        if plan.link == layout.SIGMOID:
             self.labels, self.codes = [False, True], {False: 0, True: 1}
-        encoders = [branch.encoder for branch in plan.branches if branch.encoder]
-        scalers = [branch.scaler for branch in plan.branches if branch.scaler]
-        softmax = self._link == layout.SOFTMAX
-        ranked = bool(encoders) and not encoders[0].drop_zeros
+        zeros = next((branch.drop_zeros for branch in plan.branches if branch.encodes), None)
+        scaled = next((branch.with_std for branch in plan.branches if branch.scales), None)
+        softmax = plan.link == layout.SOFTMAX
+        ranked = zeros is False
         head = np.zeros(layout.N_HEAD, np.int64)
-        head[layout.LINK], head[layout.LOSS] = self._link, LOSSES[type(last.loss)][1]
-        head[layout.RANKED], head[layout.ZEROS] = ranked, ranked and (softmax or last.l2 != 0)
-        head[layout.WITH_STD] = bool(scalers) and scalers[0].with_std
+        head[layout.LINK], head[layout.LOSS] = plan.link, plan.loss
+        head[layout.RANKED], head[layout.ZEROS] = ranked, ranked and (softmax or plan.l2 != 0)
+        head[layout.WITH_STD] = scaled is True
         head[layout.HAS_TARGET] = plan.target
-        head[layout.IMPLICIT] = type(last) is ImplicitRegression
-        weighted = type(last.loss) is optim.losses.Log
-        parameters = np.array(
-            [
-                last.optimizer.lr.learning_rate,
-                0.0 if softmax else last.intercept_lr.learning_rate,
-                last.l2,
-                0.0 if softmax else last.clip_gradient,
-                last.loss.weight_pos if weighted else 1.0,
-                last.loss.weight_neg if weighted else 1.0,
-                0.0 if softmax else last.intercept_init,
-                0.5,
-            ]
-        )
+        head[layout.IMPLICIT] = plan.implicit
+        rates = plan.rate, plan.intercept_rate, plan.l2, plan.clip_gradient
+        parameters = np.array([*rates, plan.positive, plan.negative, plan.intercept, 0.5])
         rows = _ROOM if softmax else 1
         self.arrays = Arrays(
             head=head,
@@ -194,12 +180,12 @@ class LinearLearner(Learner):
     def _kind(self, name: str, nominal: bool) -> int:
         for branch in self._plan.branches:
             if branch.takes(name, nominal):
-                if nominal and branch.encoder is None:
+                if nominal and not branch.encodes:
                     raise ValueError(
-                        f"model: feature {name!r} is a string, and {type(branch.scaler or self._plan.model).__name__} takes numbers; "
+                        f"model: feature {name!r} is a string, and {'StandardScaler' if branch.scales else self._plan.name} takes numbers; "
                         "encode it, or leave it out"
                     )
-                return layout.CATEGORY if nominal else layout.SCALED if branch.scaler else layout.NUMBER
+                return layout.CATEGORY if nominal else layout.SCALED if branch.scales else layout.NUMBER
         return layout.IGNORED
 
     def _sequence(self) -> list[int]:
@@ -319,7 +305,9 @@ def _with(array: Array, shape: tuple[int, int], value: float) -> Array:
 
 def linear_learner(model: Any, task: Task, columns: Columns | None = None) -> LinearLearner | None:
     """The learner for a river model that has learnt nothing; None where river itself must learn."""
+    from explain_core.learners.linear_river import plan_of
+
     plan = plan_of(model)
-    if plan is None or (LINKS[type(plan.model)] == layout.IDENTITY) != (task == "regression"):
+    if plan is None or (plan.link == layout.IDENTITY) != (task == "regression"):
         return None
     return LinearLearner(model, task, plan, columns)

@@ -6,16 +6,11 @@ import numbers
 from collections.abc import Callable
 from typing import Any, Literal
 
-from river import compose, forest, linear_model, preprocessing, tree
-
-from explain_core.learners.implicit import ImplicitRegression
+from explain_core.learners.defaults import TREES, Default
 from explain_core.learners.mixture import Mixture
 
 Task = Literal["binary", "multiclass", "regression"]
 Name = Literal["mixture", "linear", "tree", "forest"]
-
-TREES = 10
-"""Of a forest."""
 
 
 def linear_model_of(task: Task) -> Any:
@@ -24,6 +19,10 @@ def linear_model_of(task: Task) -> Any:
     Classes are 0, 1, …; binary: logistic regression; multiclass: softmax regression; regression: linear regression by implicit steps.
     The same bytes come out under every hash seed: ``drop_zeros`` keeps sets of categories out of the encoder.
     """
+    from river import compose, linear_model, preprocessing
+
+    from explain_core.learners.implicit import ImplicitRegression
+
     features = (compose.SelectType(numbers.Number) | preprocessing.StandardScaler()) + (
         compose.SelectType(str) | preprocessing.OneHotEncoder(drop_zeros=True)
     )
@@ -37,20 +36,19 @@ def linear_model_of(task: Task) -> Any:
 
 def named_model(name: Name, task: Task, seed: int) -> Any:
     """The model of that name. In a regression each is a mixture, for the sake of its range of the target: of one model and no model, or of two."""
-    members: dict[str, Callable[[], Any]] = {
-        "linear": lambda: linear_model_of(task),
-        "tree": lambda: (
-            tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="mean", seed=seed)
-            if task == "regression"
-            else tree.HoeffdingAdaptiveTreeClassifier(seed=seed)
-        ),
-        "forest": lambda: (
-            forest.ARFRegressor(n_models=TREES, leaf_prediction="mean", seed=seed)
-            if task == "regression"
-            else forest.ARFClassifier(n_models=TREES, seed=seed)
-        ),
-    }
-    if name == "mixture" or task == "regression":
-        chosen = ("linear", "forest") if name == "mixture" else (name,)
-        return Mixture({member: members[member]() for member in chosen})
-    return members[name]()
+    if name == "mixture":
+        return Mixture({"linear": Default("linear", task), "forest": Default("forest", task, seed)})
+    if task == "regression" and name != "tree":
+        return Mixture({name: Default(name, task, seed)})
+    made = linear_model_of(task) if name == "linear" else _trees_of(name, task, seed)
+    return Mixture({name: made}) if task == "regression" else made
+
+
+def _trees_of(name: Name, task: Task, seed: int) -> Any:
+    from river import forest, tree
+
+    if name == "tree":
+        if task == "regression":
+            return tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="mean", seed=seed)
+        return tree.HoeffdingAdaptiveTreeClassifier(seed=seed)
+    return forest.ARFClassifier(n_models=TREES, seed=seed)

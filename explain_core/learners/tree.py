@@ -19,15 +19,7 @@ from explain_core.learners.base import NUMBER, Learner, LearnerState
 from explain_core.learners.columns import Columns
 from explain_core.learners.free import Pools, without_free
 from explain_core.learners.mersenne import state_of
-from explain_core.learners.tree_forms import (
-    ADAPTIVE,
-    FOREST,
-    PLAIN,
-    Form,
-    detectors_of,
-    form_of,
-    numbers_of,
-)
+from explain_core.learners.tree_forms import ADAPTIVE, FOREST, TreePlan, plan_of
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
 from explain_core.state import Block, array, block, check
@@ -73,12 +65,13 @@ class TreeLearner(Learner):
 
     family = stream.TREES
 
-    def __init__(self, model: Any, task: Task, form: Form, columns: Columns | None = None) -> None:
-        super().__init__(model, task, columns or Columns(model.nominal_attributes or ()))
+    def __init__(self, model: Any, task: Task, plan: TreePlan, columns: Columns | None = None) -> None:
+        super().__init__(model, task, columns or Columns(plan.nominal))
+        form, self._max_features = plan.form, plan.max_features
         self.kind = form.kind
         self._regression, self._structure = form.regression, form.structure
         self.pools = ADAPTIVE_POOLS if form.structure == ADAPTIVE else POOLS
-        self.arrays = Arrays(**_empty(model, form))
+        self.arrays = Arrays(**_empty(plan))
         self._size = 0
         self._ranked: dict[str, tuple[list[Any], Array]] = {}
         self._order: list[Any] = []
@@ -251,11 +244,10 @@ class TreeLearner(Learner):
         mine, theirs = self.arrays.items(), before.arrays.items()
         members = len(theirs["members"])
         changed = set(np.flatnonzero(mine["numbers"][0] != theirs["numbers"][0]).tolist())
-        features = [getattr(of.wrapped, "max_features", None) for of in (self, before)]
         return (
             changed <= CHANGEABLE
             and members <= len(mine["members"])
-            and features[0] == features[1]
+            and self._max_features == before._max_features
             and self.columns.nominal == before.columns.nominal
             and all(np.array_equal(mine[name], theirs[name]) for name in ("detectors", "generator"))
             and mine["head"][0, at.POSITION] == theirs["head"][0, at.POSITION]
@@ -276,7 +268,7 @@ class TreeLearner(Learner):
         """Double the pools that have no room for so many leaves to learn a record."""
         arrays, head = self.arrays, self.arrays["head"][0]
         if self._structure == FOREST and head[at.N_FEATURES] == 0:
-            head[at.N_FEATURES] = k = drawn_of(self.wrapped.max_features, features)
+            head[at.N_FEATURES] = k = drawn_of(self._max_features, features)
             arrays["leaves"] = np.zeros((0, at.N_LEAF + k), np.int64)
         needs = {
             at.NODE_POOL: head[at.NEED_NODES],
@@ -293,14 +285,14 @@ class TreeLearner(Learner):
                         arrays[name] = grown(arrays[name], max(2 * rows, int(head[pool]) + need))
 
 
-def _empty(model: Any, form: Form) -> dict[str, Array]:
+def _empty(plan: TreePlan) -> dict[str, Array]:
     """The arrays before the first record, with no room for any."""
-    members = model.n_models if form.structure == FOREST else 0
+    form, members = plan.form, plan.members
     trees = 2 * members or 1
     head, numbers = np.zeros((1, at.N_HEAD), np.int64), np.zeros((1, at.N_NUMBERS))
     head[0, at.N_TREES] = trees
     head[0, [at.POSITIVE, at.NEGATIVE]] = -1
-    for place, value in numbers_of(model, form).items():
+    for place, value in plan.numbers.items():
         numbers[0, place] = value
     roots = np.zeros((trees, at.N_TREE), np.int64)
     roots[:, at.ROOT] = -1
@@ -325,10 +317,10 @@ def _empty(model: Any, form: Form) -> dict[str, Array]:
         columns=np.zeros((0, 4), np.int64),
         ranks=np.zeros((1, 0), np.int64),
     )
-    if form.structure == PLAIN:
+    if plan.generator is None:
         return found
-    detectors = np.array(detectors_of(model, form), float)
-    words, head[0, at.POSITION] = state_of(model._rng)
+    detectors = np.array(plan.detectors, float)
+    words, head[0, at.POSITION] = state_of(plan.generator)
     watched = trees if form.structure == FOREST else 0
     ends = np.zeros((watched, at.N_END), np.int64)
     ends[:, [at.NEWEST, at.OLDEST]] = -1
@@ -382,8 +374,8 @@ def tree_learner(model: Any, task: Task, columns: Columns | None = None) -> Tree
     >>> tree_learner(tree.HoeffdingTreeClassifier(max_size=1.0), "classification") is None
     True
     """
-    form = form_of(model, task)
-    return None if form is None else TreeLearner(model, task, form, columns)
+    plan = plan_of(model, task)
+    return None if plan is None else TreeLearner(model, task, plan, columns)
 
 
 def _sorted(labels: list[Any]) -> list[Any]:

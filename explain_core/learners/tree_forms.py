@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+from collections.abc import Mapping, Sequence
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
@@ -53,8 +55,39 @@ FORMS = (
 )
 
 
-def form_of(model: Any, task: Task) -> Form | None:
+class TreePlan(NamedTuple):
+    """A tree or forest that has learnt nothing: its form, its parameters by their places in ``layout``, and what else it is made of.
+
+    ``nominal``: the features that are categories whatever their values. ``generator``: what it draws from. ``max_features``: of a forest's leaf.
+    """
+
+    form: Form
+    numbers: Mapping[int, float]
+    detectors: list[list[float]]
+    nominal: Sequence[str] = ()
+    generator: random.Random | None = None
+    members: int = 0
+    max_features: str | float | None = None
+
+
+def plan_of(model: Any, task: Task) -> TreePlan | None:
     """That of a model of river that has learnt nothing; None where its class or its parameters are none that compiled code knows."""
+    form = _form_of(model, task)
+    if form is None:
+        return None
+    forest = form.structure == FOREST
+    return TreePlan(
+        form,
+        _numbers_of(model, form),
+        _detectors_of(model, form),
+        model.nominal_attributes or (),
+        None if form.structure == PLAIN else model._rng,
+        model.n_models if forest else 0,
+        model.max_features if forest else None,
+    )
+
+
+def _form_of(model: Any, task: Task) -> Form | None:
     for form in FORMS:
         if form.regression == (task == "regression") and type(model) is resolve_name(form.river):
             repeatable = _regression_repeatable(model) if form.regression else _repeatable(model)
@@ -66,7 +99,7 @@ def form_of(model: Any, task: Task) -> Form | None:
     return None
 
 
-def numbers_of(model: Any, form: Form) -> dict[int, float]:
+def _numbers_of(model: Any, form: Form) -> dict[int, float]:
     """The parameters by their places."""
     found = {
         at.GRACE: model.grace_period,
@@ -105,7 +138,7 @@ def numbers_of(model: Any, form: Form) -> dict[int, float]:
     return found
 
 
-def detectors_of(model: Any, form: Form) -> list[list[float]]:
+def _detectors_of(model: Any, form: Form) -> list[list[float]]:
     """The parameters of the ADWINs of an adaptive tree, or of a forest: for warnings and for drifts, zeros where there is none."""
     if form.structure == PLAIN:
         return []
@@ -190,7 +223,7 @@ def _regression_repeatable(model: Any) -> bool:
     from river.linear_model import LinearRegression
     from river.tree.splitter import EBSTSplitter, QOSplitter, TEBSTSplitter
 
-    from explain_core.learners.linear_plan import is_new
+    from explain_core.learners.linear_river import is_new
 
     leaf, splitter = model.leaf_model, model.splitter
     return (

@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from typing import Any
 
-from river import tree
-
 from explain_core.learners import layout as at
 from explain_core.learners.base import LearnerState
 from explain_core.learners.choice import learner_of
@@ -42,6 +40,8 @@ class FeatureTree:
     def __init__(
         self, name: str, nominal: bool, size: int, seed: int, encoded: Callable[[Row], Code]
     ) -> None:
+        from river import tree
+
         self.name = name
         task: Task = "classification" if nominal else "regression"
         kind, leaf = (

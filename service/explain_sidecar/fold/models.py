@@ -18,6 +18,7 @@ from explain_core.artefacts.load import load_artefact
 from explain_core.artefacts.relabelled import relabelled
 from explain_core.learners.base import Learner
 from explain_core.learners.choice import learner_of
+from explain_core.learners.defaults import Default
 from explain_core.learners.mixture import Mixture
 from explain_core.learners.named import named_model
 from explain_core.losses import Task
@@ -270,6 +271,8 @@ def _seeded(made: Any, seed: int) -> Any:
     """A model that has learnt nothing, or each member of a mixture, with another seed where it has one."""
     if isinstance(made, Mixture):
         return made._replace(members={name: _seeded(member, seed) for name, member in made.members.items()})
+    if isinstance(made, Default):
+        return made._replace(seed=seed % 2**31)
     if isinstance(getattr(made, "_rng", None), random.Random):
         made = copy.copy(made)
         made.seed = seed % 2**31
