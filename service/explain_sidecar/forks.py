@@ -129,13 +129,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--control", type=int, required=True)
     parser.add_argument("--fold", action="store_true", help="Import what every fold needs.")
+    parser.add_argument("--river", action="store_true", help="Import what folds with models of river need.")
     arguments = parser.parse_args()
     control = socket.socket(fileno=arguments.control)
     import explain_sidecar.worker  # noqa: F401
     from explain_sidecar.collector import settle
 
     if arguments.fold:
-        _prepare()
+        _prepare(arguments.river)
     settle()
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -170,10 +171,13 @@ def main() -> None:
                 os.close(other)
 
 
-def _prepare() -> None:
-    """Import what is ours. A user's model stays out: what it starts, as threads, would not outlive a fork."""
-    import explain_core.learners.named  # noqa: F401
+def _prepare(rivers: bool) -> None:
+    """Import what is ours, and river where it is asked for: it takes seconds. A user's model stays out: what it starts, as threads, would not outlive a fork."""
+    import explain_core.learners.named
     import explain_sidecar.kafka.loop  # noqa: F401
+
+    if rivers:
+        import explain_core.learners.linear_river  # noqa: F401
 
 
 def _reap(statuses: dict[int, int]) -> None:

@@ -90,6 +90,9 @@ class Supervisor:
         file = ["--config", str(config)] if config else []
         self._arguments = [*file, *(["--until-caught-up"] * until_caught_up)]
         folds = ["--fold"] * any(stage == "fold" for stage, _ in wanted)
+        models = (settings.model, settings.challenger)
+        if folds and any(model.factory or model.name not in (None, "mixture") for model in models):
+            folds.append("--river")
         self._forks = Forks(folds, worker_environment())
         self._asked, self._kill_at = False, math.inf
         self._workers = [
