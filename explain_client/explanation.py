@@ -17,7 +17,7 @@ from explain_client.importance import (
 )
 from explain_client.periods import DRIVEN, Driven, Period
 from explain_client.segments import Segment
-from explain_client.words import rough
+from explain_client.words import figure, rough
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,14 @@ class EstimatedLoss:
         """The estimate in words, with all that is to be said of it.
 
         >>> EstimatedLoss(0.51, 0.48, 0.54, 1200, 0.0, None, 0.0, SettledLoss(0.48, 0.49, 0.01, -0.01, 0.03), ("It is blind.",)).sentence("brier")
-        'brier of the newest records without a label: 0.5100 [0.4800, 0.5400] by estimate. Where labels came since, estimates were 0.0100 too low on average. It is blind.'
+        'brier of the newest records without a label: 0.510 [0.480, 0.540] by estimate. Where labels came since, estimates were 0.010 too low on average. It is blind.'
         """
         if self.value is None or self.low is None or self.high is None:
             return f"{loss} of records without a label: not estimated yet"
-        said = f"{loss} of the newest records without a label: {self.value:.4f} [{self.low:.4f}, {self.high:.4f}] by estimate."
+        said = f"{loss} of the newest records without a label: {figure(self.value)} [{figure(self.low)}, {figure(self.high)}] by estimate."
         if self.settled is not None:
             side = "low" if self.settled.error > 0.0 else "high"
-            said += f" Where labels came since, estimates were {abs(self.settled.error):.4f} too {side} on average."
+            said += f" Where labels came since, estimates were {figure(abs(self.settled.error))} too {side} on average."
         return " ".join((said, *self.notes))
 
 

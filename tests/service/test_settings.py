@@ -224,7 +224,7 @@ def test_effective_settings_hide_secrets_and_only_these() -> None:
         "EXPLAIN_MODEL__FACTORY": "river.forest:ARFClassifier",
         "EXPLAIN_CHALLENGER__URI": "http://me:hunter2@host/model",
         "EXPLAIN_HTTP__TOKEN": "hunter2",
-        "EXPLAIN_KAFKA__CONFIG": '{"sasl.password": "hunter2", "ssl.key.pem": "hunter2", "sasl.username": "me", "sasl.oauthbearer.config": "password=hunter2"}',
+        "EXPLAIN_KAFKA__CONFIG": '{"sasl.password": "hunter2", "ssl.key.pem": "hunter2", "sasl.username": "me", "sasl.oauthbearer.config": "password=hunter2", "sasl.oauthbearer.token.endpoint.url": "https://idp/token"}',
         "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": "keys.txt",
         "EXPLAIN_REGISTRY__CONFIG": '{"proxy": "http://me:hunter2@proxy", "basic.auth.user.info": "me:hunter2", "ssl.ca.location": "ca.pem"}',
     }
@@ -232,6 +232,7 @@ def test_effective_settings_hide_secrets_and_only_these() -> None:
     assert isinstance(settings.http.token, SecretStr) and settings.http.token.get_secret_value() == "hunter2"
     rows = {row.name: row.value for row in effective(settings, None, environ)}
     assert "hunter2" not in str(rows)
+    assert rows["kafka.config.sasl.oauthbearer.token.endpoint.url"] == "https://idp/token"
     assert rows["registry.config.ssl.ca.location"] == "ca.pem"
     assert rows["model.params.n_models"] == 3 and rows["challenger.uri"] == "http://********@host/model"
     assert rows["kafka.config.sasl.username"] == "me" and rows["checkpoint.hmac_key_file"] == "keys.txt"

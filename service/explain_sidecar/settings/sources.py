@@ -25,7 +25,7 @@ SettingPath = tuple[str | int, ...]
 """Names of sections and settings from the top, with the position in a list."""
 
 _SECRET_KEY = re.compile(
-    r"password|passphrase|secret|key|token|jaas|credential|user\.info|proxy|oauthbearer\.config",
+    r"password|passphrase|secret|key|token(?!\.endpoint)|jaas|credential|user\.info|proxy|oauthbearer\.config",
     re.IGNORECASE,
 )
 _PROPERTIES = (("kafka", "config"), ("registry", "config"), ("model", "params"), ("challenger", "params"))
