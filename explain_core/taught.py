@@ -77,10 +77,10 @@ def load_taught(path: str | Path) -> Taught:
     """The model in a file of ``model export`` or ``warm-up``. Nothing that is in the file is run.
 
     Raises ``ValueError`` where the file cannot be read, is none of these or was altered, and where the model is none that learns in arrays;
-    ``ImportError`` without the package zstandard. The signature, for which a sidecar has keys, is not checked.
+    ``ImportError`` without the package backports.zstd before Python 3.14. The signature, for which a sidecar has keys, is not checked.
     """
     try:
-        import zstandard
+        from explain_core.packing import unpacked
     except ImportError:
         raise ImportError("initial: the file is compressed: pip install 'explain-core[taught]'") from None
     try:
@@ -100,9 +100,7 @@ def load_taught(path: str | Path) -> Taught:
         manifest = msgspec.json.decode(file.snapshots[0].manifest, type=_Manifest)
         if hashlib.sha256(packed).hexdigest() != manifest.sha256:
             raise ValueError(f"initial: {path} was altered: its sha256 is not the manifest's")
-        if zstandard.frame_content_size(packed) != manifest.raw_size:
-            raise ValueError(f"initial: {path}: its size is not the manifest's")
-        raw = zstandard.ZstdDecompressor().decompress(packed, max_output_size=manifest.raw_size)
+        raw = unpacked(packed, manifest.raw_size)
         parts = msgspec.msgpack.decode(raw, type=dict[str, msgspec.Raw])
         known: list[Any] = [
             decoded(parts[name], kind, manifest.parts.get(name, {}))
@@ -112,7 +110,7 @@ def load_taught(path: str | Path) -> Taught:
                 ("kinds", dict[str, FeatureKind]),
             )
         ]
-    except (msgspec.MsgspecError, StateError, zstandard.ZstdError, KeyError, RecursionError) as error:
+    except (msgspec.MsgspecError, StateError, KeyError, RecursionError) as error:
         raise ValueError(f"initial: {path} holds no state that this version knows: {error}") from None
     explained, labels, kinds = known
     if explained is None or explained.model.learner is None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import zstandard
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from benchmarks import KEY_FILE, oracle
 from benchmarks.oracle import check
+from explain_core.packing import packed, zstd
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.kafka.checkpoints import Pointer
 from tests.broker.harness import Pipeline, Process, mixed_records
@@ -173,11 +173,11 @@ def alter_snapshot(line: Line) -> None:
     assert pointer is not None
     stored = {message.offset(): message for message in line.read(line.topics["checkpoints"])}
     *chunks, manifest = [stored[offset] for offset in sorted(stored) if offset >= pointer.first_chunk]
-    raw = zstandard.ZstdDecompressor().decompress(b"".join(chunk.value() for chunk in chunks))
+    raw = zstd.decompress(b"".join(chunk.value() for chunk in chunks))
     assert raw.count(b"green")
-    packed = zstandard.ZstdCompressor().compress(raw.replace(b"green", b"grean"))
-    size = len(packed) // len(chunks) + 1
-    pieces = [packed[i * size : (i + 1) * size] for i in range(len(chunks))]
+    whole = packed(raw.replace(b"green", b"grean"))
+    size = len(whole) // len(chunks) + 1
+    pieces = [whole[i * size : (i + 1) * size] for i in range(len(chunks))]
     signed = {**json.loads(manifest.value()), "chunk_sizes": [len(piece) for piece in pieces]}
     placed: list[int] = []
     producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})

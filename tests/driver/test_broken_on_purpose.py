@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import zstandard
 
 import explain_sidecar.snapshots.snapshot
+from explain_core.packing import packed, zstd
 from explain_sidecar.kafka import clients
 from explain_sidecar.kafka.lifecycle import OwnedPartition
 from explain_sidecar.kafka.past import Past
@@ -93,10 +93,10 @@ def altered() -> list[str]:
     driver.run_to_end()
     log = driver.cluster.log("checkpoints", 0)
     offset = max(offset for offset, entry in enumerate(log.entries) if (entry.key or b"").endswith(b"/0"))
-    raw = zstandard.ZstdDecompressor().decompress(log.entries[offset].value or b"")
+    raw = zstd.decompress(log.entries[offset].value or b"")
     place = raw.index(b"records") + len(b"records")
     changed = raw[:place] + bytes([raw[place] + 1]) + raw[place + 1 :]
-    value = zstandard.ZstdCompressor(level=3, write_checksum=False).compress(changed)
+    value = packed(changed)
     log.entries[offset] = log.entries[offset]._replace(value=value)
     driver.feed(0, values(30, 1))
     driver.run_to_end()

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import zstandard
 
 from explain_core.foreign import dumps, loads
+from explain_core.packing import zstd
 from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.identity import fold_settings, settings_of
 from explain_sidecar.fold.partition import PartitionState
@@ -78,12 +78,12 @@ def path_of(release: str) -> Path:
 @cache
 def read(release: str) -> dict[str, Golden]:
     """The golden snapshots of a release, by what they are of."""
-    raw = zstandard.ZstdDecompressor().decompress(path_of(release).read_bytes())
+    raw = zstd.decompress(path_of(release).read_bytes())
     return msgspec.msgpack.decode(raw, type=dict[str, Golden])
 
 
 def save(release: str, golden: Mapping[str, Golden]) -> None:
-    packed = zstandard.ZstdCompressor(level=19).compress(msgspec.msgpack.encode(golden))
+    packed = zstd.compress(msgspec.msgpack.encode(golden), 19)
     path_of(release).write_bytes(packed)
 
 

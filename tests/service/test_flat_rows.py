@@ -7,13 +7,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 
 from explain_client import SchemaError, merge_periods
 from explain_client.chain import next_link
 from explain_client.fold import FIRST_TIMESTAMP, FoldDriver
 from explain_client.frames import to_pandas
 from explain_client.messages import Row
+from explain_core.packing import zstd
 from explain_sidecar.fold.partition import PartitionState
 from tests.documentation import blocks
 from tests.folds import fold, record, settings, values
@@ -140,7 +140,7 @@ def test_rows_take_less_room_than_the_explanations(of, request):
     for name in sizes:
         outputs = request.getfixturevalue(of)._outputs
         said = b"".join(out.value for out in outputs if out.destination == name)
-        sizes[name] = len(zstandard.compress(said))
+        sizes[name] = len(zstd.compress(said))
     assert 0 < sizes["rows"] < 2 * sizes["explanations"]
 
 

@@ -19,10 +19,10 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
-import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from explain_core.foreign import dumps, loads
+from explain_core.packing import packed, unpacked
 from explain_core.state import NewerState, StateError, Unpack, decoded, states_in, types_of, versions_of
 from explain_core.taught import MAX_RAW_BYTES
 from explain_sidecar.errors import DamagedSnapshot, LaterVersion, SnapshotError, UserError
@@ -32,9 +32,6 @@ from explain_sidecar.settings import Settings
 
 CHUNK_BYTES = 700_000
 """Below librdkafka's and the broker's default of 1,000,000 bytes a message, with room for headers and key."""
-
-ZSTD_LEVEL = -1
-"""A forest takes a tenth more bytes than by zstd's default of 3, and half the time."""
 
 MAX_EPOCH = 2**53 - 1
 """Integers up to here are exact in every reader of JSON."""
@@ -231,10 +228,8 @@ def take(
             "the last snapshot is whole. Name the features in record.features without those of ever new strings (ids, free text), or take a "
             "smaller model, and begin a new epoch by checkpoint.on_mismatch=reset"
         )
-    packed = zstandard.ZstdCompressor(
-        level=ZSTD_LEVEL, write_checksum=False, write_content_size=True
-    ).compress(raw)
-    chunks = [packed[start : start + CHUNK_BYTES] for start in range(0, len(packed), CHUNK_BYTES)]
+    whole = packed(raw)
+    chunks = [whole[start : start + CHUNK_BYTES] for start in range(0, len(whole), CHUNK_BYTES)]
     manifest = Manifest(
         app_id=app_id,
         topic=topic,
@@ -246,7 +241,7 @@ def take(
         chunk_sizes=[len(chunk) for chunk in chunks],
         raw_size=len(raw),
         partitions=partitions,
-        sha256=hashlib.sha256(packed).hexdigest(),
+        sha256=hashlib.sha256(whole).hexdigest(),
         fold_digest=state.fold_digest.hex(),
         settings=settings,
         superseded=state.superseded,
@@ -298,15 +293,14 @@ def unpacking(snapshot: Snapshot) -> Unpack:
 
 
 def _unpacked(snapshot: Snapshot) -> bytes:
-    packed = verify(snapshot)
-    manifest = snapshot.manifest
+    whole, manifest = verify(snapshot), snapshot.manifest
     where = f"snapshot of partition {manifest.partition}"
+    if manifest.raw_size > MAX_RAW_BYTES:
+        raise SnapshotError(f"{where}: its size is above {MAX_RAW_BYTES}")
     try:
-        if manifest.raw_size > MAX_RAW_BYTES or zstandard.frame_content_size(packed) != manifest.raw_size:
-            raise SnapshotError(f"{where}: its size is not that of the manifest, or above {MAX_RAW_BYTES}")
-        return zstandard.ZstdDecompressor().decompress(packed, max_output_size=manifest.raw_size)
-    except zstandard.ZstdError as error:
-        raise SnapshotError(f"{where}: its bytes cannot be decompressed: {error}") from error
+        return unpacked(whole, manifest.raw_size)
+    except StateError as error:
+        raise SnapshotError(f"{where}: {error}") from None
 
 
 def encode(state: PartitionState) -> bytes:
