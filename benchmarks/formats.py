@@ -119,7 +119,7 @@ def main() -> None:
                 state.schemas.supply(state.step, record, lambda key, format=format: known[format])  # type: ignore[misc]
             times[format].append((time.thread_time() - started) / BLOCK)
     print(
-        f"model: {type(states['json'].explained.model.wrapped).__name__}; blocks of {BLOCK:,} records, {arguments.blocks} of each format"
+        f"model: {states['json'].explained.model.title}; blocks of {BLOCK:,} records, {arguments.blocks} of each format"
     )
     for format in FORMATS:
         measured = times[format][1:]  # the first one compiles

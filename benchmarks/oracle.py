@@ -23,6 +23,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from explain_core.models import Model
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
@@ -89,7 +90,7 @@ def check(
             state = (
                 first(settings, partition, explanations, given) if begin is None else begin(partition, given)
             )
-            name = "versions" if state.versions else _name(state.explained.model.wrapped)
+            name = "versions" if state.versions else _name(state.explained.model)
             verdict.models[name] = verdict.models.get(name, 0) + 1
             differences += compare(
                 state, envelope, records, place, published, fetch, VersionSource(settings).find
@@ -242,10 +243,10 @@ def _committed(settings: Settings, partitions: Iterable[int]) -> dict[int, Topic
     return {place.partition: place for place in found}
 
 
-def _name(model: Any) -> str:
-    """The class of a model, in a pipeline that of its last step."""
-    steps = getattr(model, "steps", None)
-    return _name(list(steps.values())[-1]) if isinstance(steps, dict) else type(model).__name__
+def _name(model: Model) -> str:
+    """What a model is called, a pipeline by its last step."""
+    steps = getattr(model.wrapped, "steps", None)
+    return type(list(steps.values())[-1]).__name__ if isinstance(steps, dict) else model.title
 
 
 def main() -> int:

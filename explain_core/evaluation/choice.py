@@ -38,7 +38,7 @@ def choose(model: Model, name: Name | GenericEvaluator = "auto") -> GenericEvalu
         return LearnedEvaluator(model)
     if name == "arrays":
         raise ValueError(
-            f"evaluator: arrays, and {type(model.wrapped).__name__} does not learn in arrays; use auto or generic"
+            f"evaluator: arrays, and {model.title} does not learn in arrays; use auto or generic"
         )
     if name == "batch" or (name == "auto" and model.in_batches):
         return BatchEvaluator(model)

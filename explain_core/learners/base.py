@@ -57,6 +57,10 @@ class Learner(Model):
         self.labels = []
         self.codes: dict[Any, int] = {}
 
+    @property
+    def title(self) -> str:
+        return str(getattr(self.wrapped, "title", super().title))
+
     def encoded(self, x: Row) -> NDArray[np.float64]:
         """The record as a row of ``columns``, with room in the arrays for all that is new in it; good until the next one."""
         row = self.columns.row(x)

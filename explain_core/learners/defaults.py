@@ -1,4 +1,4 @@
-"""The members of the default mixture as plain values: who explains it need not load river.
+"""The models that go by a name as plain values: who explains one need not load river.
 
 They are river's models with its defaults, which a test compares with them.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 import random
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from explain_core.learners import layout as at
 from explain_core.learners import linear_layout as linear
@@ -38,30 +38,23 @@ PLANS = {
     ),
 }
 
-_TREE = {
-    at.GRACE: 50,
-    at.DELTA: 0.01,
+_TREES: dict[int, float] = {
     at.TAU: 0.05,
     at.DEPTH_LIMIT: DEEPEST,
     at.TWO: 2.0,
     at.HALF: 0.5,
     at.PREPRUNE: True,
     at.LEAF_LIMIT: LEAF_LIMIT_OF_TREES,
-    at.RATE: math.exp(-6),
-    at.WARNING_ON: True,
-    at.DRIFT_ON: True,
 }
-_CLASSES = {
+_CLASSES: dict[int, float] = _TREES | {
     at.SHARE: 0.99,
     at.FRACTION: 0.01,
     at.N_SPLITS: 10,
     at.MANNER: at.BETTER,
-    at.NB_THRESHOLD: 0,
     at.CRITERION: at.INFO_GAIN,
     at.COMPARES: True,
-    at.WEIGHTED: True,
 }
-_TARGET = {
+_TARGET: dict[int, float] = _TREES | {
     at.MANNER: at.TARGET_MEAN,
     at.SCALE: 10.0,
     at.LEAST: 5,
@@ -70,29 +63,66 @@ _TARGET = {
     at.LEAF_INTERCEPT_RATE: 0.01,
     at.LEAF_CLIP: 1e12,
     at.LEAF_LOSS: linear.SQUARED,
-    at.AGGREGATION: MEDIAN,
 }
-_ADWINS = [[0.01, 32.0, 5.0, 5.0, 10.0], [0.001, 32.0, 5.0, 5.0, 10.0]]
-"""For warnings and for drifts."""
+_ADAPTIVE: dict[int, float] = {
+    at.GRACE: 200,
+    at.DELTA: 1e-7,
+    at.RATE: math.exp(-1),
+    at.BOOTSTRAP: True,
+    at.DRIFT_WINDOW: 300,
+    at.SWITCH: 0.05,
+    at.COMPARES: True,
+}
+_FOREST: dict[int, float] = {
+    at.GRACE: 50,
+    at.DELTA: 0.01,
+    at.RATE: math.exp(-6),
+    at.WARNING_ON: True,
+    at.DRIFT_ON: True,
+}
+
+PARAMETERS = {
+    "HoeffdingAdaptiveTreeClassifier": _CLASSES | _ADAPTIVE,
+    "HoeffdingAdaptiveTreeRegressor": _TARGET | _ADAPTIVE,
+    "ARFClassifier": _CLASSES | _FOREST | {at.WEIGHTED: True},
+    "ARFRegressor": _TARGET | _FOREST | {at.AGGREGATION: MEDIAN},
+}
+"""By river's classes."""
+
+
+def _adwin(delta: float) -> list[float]:
+    return [delta, 32.0, 5.0, 5.0, 10.0]
 
 
 class Default(NamedTuple):
-    """A member that has learnt nothing; ``task`` is that of the service: binary, multiclass or regression."""
+    """A model that has learnt nothing; ``task`` is that of the service: binary, multiclass or regression."""
 
-    name: Literal["linear", "forest"]
+    name: Literal["linear", "tree", "forest"]
     task: Literal["binary", "multiclass", "regression"]
     seed: int = 0
 
-    def learner(self, columns: Columns) -> LinearLearner | TreeLearner:
-        regression = self.task == "regression"
-        task: Task = "regression" if regression else "classification"
+    @property
+    def title(self) -> str:
+        """River's class."""
+        if self.name == "linear":
+            return PLANS[self.task].name
+        kind = "Regressor" if self.task == "regression" else "Classifier"
+        return f"{'HoeffdingAdaptiveTree' if self.name == 'tree' else 'ARF'}{kind}"
+
+    def learner(self, columns: Columns | None = None) -> LinearLearner | TreeLearner:
+        task: Task = "regression" if self.task == "regression" else "classification"
         if self.name == "linear":
             return LinearLearner(self, task, PLANS[self.task], columns)
-        form = next(
-            form
-            for form in FORMS
-            if form.river == f"river.forest:ARF{'Regressor' if regression else 'Classifier'}"
+        form = next(form for form in FORMS if form.river.endswith(f":{self.title}"))
+        forest = self.name == "forest"
+        plan = TreePlan(
+            form,
+            PARAMETERS[self.title],
+            [_adwin(0.01), _adwin(0.001)]
+            if forest
+            else [_adwin(0.002)],  # of a forest for warnings and for drifts
+            generator=random.Random(self.seed),
+            members=TREES if forest else 0,
+            max_features="sqrt" if forest else None,
         )
-        values: Any = _TREE | (_TARGET if regression else _CLASSES)
-        plan = TreePlan(form, values, _ADWINS, (), random.Random(self.seed), TREES, "sqrt")
         return TreeLearner(self, task, plan, columns)

@@ -34,21 +34,21 @@ def linear_model_of(task: Task) -> Any:
     return features | estimators[task]()
 
 
-def named_model(name: Name, task: Task, seed: int) -> Any:
-    """The model of that name. In a regression each is a mixture, for the sake of its range of the target: of one model and no model, or of two."""
+def named_model(name: Name, task: Task, seed: int) -> Default | Mixture:
+    """The model of that name, for ``learner_of``. In a regression each is a mixture, for the sake of its range of the target: of one model and no model, or of two."""
     if name == "mixture":
         return Mixture({"linear": Default("linear", task), "forest": Default("forest", task, seed)})
-    if task == "regression" and name != "tree":
-        return Mixture({name: Default(name, task, seed)})
-    made = linear_model_of(task) if name == "linear" else _trees_of(name, task, seed)
+    made = Default(name, task, seed)
     return Mixture({name: made}) if task == "regression" else made
 
 
-def _trees_of(name: Name, task: Task, seed: int) -> Any:
+def river_of(model: Default) -> Any:
+    """The model of river that it stands for."""
     from river import forest, tree
 
-    if name == "tree":
-        if task == "regression":
-            return tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="mean", seed=seed)
-        return tree.HoeffdingAdaptiveTreeClassifier(seed=seed)
-    return forest.ARFClassifier(n_models=TREES, seed=seed)
+    of_target = {"leaf_prediction": "mean"} if model.task == "regression" else {}
+    if model.name == "linear":
+        return linear_model_of(model.task)
+    if model.name == "tree":
+        return getattr(tree, model.title)(seed=model.seed, **of_target)
+    return getattr(forest, model.title)(n_models=TREES, seed=model.seed, **of_target)

@@ -46,6 +46,11 @@ class Model:
         self.wrapped = model
         self.task = task
 
+    @property
+    def title(self) -> str:
+        """What it is called where people read of it: the class of what is wrapped."""
+        return type(self.wrapped).__name__
+
     def predict(self, x: Row) -> Prediction:
         raise NotImplementedError
 
@@ -62,9 +67,7 @@ class Model:
         return predictions
 
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
-        raise TypeError(
-            f"model: {type(self.wrapped).__name__} cannot learn one record at a time; use it as a static model"
-        )
+        raise TypeError(f"model: {self.title} cannot learn one record at a time; use it as a static model")
 
     @property
     def takes_weight(self) -> bool:

@@ -88,7 +88,7 @@ class PredictionExplainer:
             self._reasons = CoalitionReasons(self.model, background, most, seed)
         else:
             raise ValueError(
-                f"space: margin, and {type(self.model.wrapped).__name__} has none that is known; use space='prediction'"
+                f"space: margin, and {self.model.title} has none that is known; use space='prediction'"
             )
 
     def explain(self, records: Sequence[Row]) -> Reasons:

@@ -33,6 +33,6 @@ def restored_model(fresh: Model, data: ModelData, static: bool, unpack: Unpack) 
     elif data.foreign is not None:
         found = unpack(data.foreign)
         same = type(found) is type(fresh) and type(found.wrapped) is type(fresh.wrapped)
-        check(same, f"model: it is no {type(fresh.wrapped).__name__}")
+        check(same, f"model: it is no {fresh.title}")
         return found  # type: ignore[no-any-return]
     return fresh

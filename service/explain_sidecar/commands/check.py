@@ -111,7 +111,7 @@ def _model(settings: Settings) -> Finding:
     except UserError as error:
         return Finding("model", False, str(error))
     if model is not None:
-        what = what or type(model.wrapped).__name__
+        what = what or model.title
     elif settings.models.pattern is not None:
         what = f"{what}\nversions at {settings.models.pattern}".strip()
     return Finding("model", True, f"{what} for {settings.model.task}")
@@ -128,7 +128,7 @@ def _challenger(settings: Settings) -> Finding:
     try:
         with redirect_stdout(sys.stderr):
             model = load_challenger(settings, settings.seed)
-        what = described_challenger(settings) or type(model.wrapped).__name__
+        what = described_challenger(settings) or model.title
     except UserError as error:
         return Finding("challenger", False, str(error))
     return Finding("challenger", True, f"{what} for {settings.model.task}")

@@ -59,12 +59,12 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
     lines = [
         f"settings are valid; versions of a model for {task} are explained as they are"
         if model is None
-        else f"settings are valid; the model is a {type(model.wrapped).__name__} for {task} and {_how(model, settings.model.static)}",
+        else f"settings are valid; the model is a {model.title} for {task} and {_how(model, settings.model.static)}",
         files,
     ]
     if challenger is not None:
         how = _how(challenger, settings.challenger.static)
-        lines += [f"the challenger is a {type(challenger.wrapped).__name__} for {task} and {how}", file]
+        lines += [f"the challenger is a {challenger.title} for {task} and {how}", file]
     sys.stderr.write("".join(f"{line}\n" for line in lines if line))
 
 

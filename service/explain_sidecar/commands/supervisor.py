@@ -90,8 +90,7 @@ class Supervisor:
         file = ["--config", str(config)] if config else []
         self._arguments = [*file, *(["--until-caught-up"] * until_caught_up)]
         folds = ["--fold"] * any(stage == "fold" for stage, _ in wanted)
-        models = (settings.model, settings.challenger)
-        if folds and any(model.factory or model.name not in (None, "mixture") for model in models):
+        if folds and (settings.model.factory or settings.challenger.factory):
             folds.append("--river")
         self._forks = Forks(folds, worker_environment())
         self._asked, self._kill_at = False, math.inf

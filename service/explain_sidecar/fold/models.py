@@ -20,7 +20,7 @@ from explain_core.learners.base import Learner
 from explain_core.learners.choice import learner_of
 from explain_core.learners.defaults import Default
 from explain_core.learners.mixture import Mixture
-from explain_core.learners.named import named_model
+from explain_core.learners.named import named_model, river_of
 from explain_core.losses import Task
 from explain_core.models import Model, wrap
 from explain_sidecar.errors import UserError
@@ -55,6 +55,8 @@ def load_model(settings: ModelSettings, seed: int, labels: Sequence[Any] | None 
         made = _make(settings.factory, settings.params, seed)
     elif made is None:
         made = named_model(name, settings.task, seed % 2**31)
+        if isinstance(made, Default) and not repeats:
+            made = river_of(made)
     task: Task = "regression" if settings.task == "regression" else "classification"
     mixed = isinstance(made, Mixture)
     if mixed and settings.learner == "river":
@@ -250,9 +252,7 @@ def foreign_code(settings: Settings) -> str | None:
     if model_settings is not None and not model_settings.static:
         learning["challenger"] = load_challenger(settings, settings.seed)
     found = [
-        f"the {what} ({type(model.wrapped).__name__})"
-        for what, model in learning.items()
-        if not isinstance(model, Learner)
+        f"the {what} ({model.title})" for what, model in learning.items() if not isinstance(model, Learner)
     ]
     return " and ".join(found) or None
 

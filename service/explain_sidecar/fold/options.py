@@ -95,7 +95,7 @@ def check_weights(settings: Settings, model: Model, static: bool) -> None:
     """Raise ``UserError`` where records have weights, and a model that learns takes none."""
     if settings.record.weight is not None and not static and not model.takes_weight:
         raise UserError(
-            f"record.weight: {type(model.wrapped).__name__} takes no weights; choose another model, or take record.weight out"
+            f"record.weight: {model.title} takes no weights; choose another model, or take record.weight out"
         )
 
 

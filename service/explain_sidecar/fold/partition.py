@@ -321,7 +321,7 @@ class PartitionState:
         factory = "models" if self.versions and what == "model" else f"{what}.factory or {what}.params"
         correct = f"{what}.uri" if getattr(self.settings, what).uri else factory
         return FoldError(
-            f"{self._topic} partition {self.partition} offset {offset}: the {what} ({type(model.wrapped).__name__}) failed: "
+            f"{self._topic} partition {self.partition} offset {offset}: the {what} ({model.title}) failed: "
             f"{type(cause).__name__}: {cause}; nothing of this record was published. Correct {correct}; "
             "or name in record.features those that the model can take; or begin a new epoch behind the record: "
             f"explain-sidecar reset --partition {self.partition} --from latest --yes"

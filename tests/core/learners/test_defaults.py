@@ -1,4 +1,4 @@
-"""The members of the default mixture are river's models with its defaults."""
+"""The models that go by a name are river's, with its defaults."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from river import forest
 
 from explain_core.learners.columns import Columns
-from explain_core.learners.defaults import PLANS, TREES, Default
+from explain_core.learners.defaults import PLANS, Default
 from explain_core.learners.linear_river import plan_of
-from explain_core.learners.named import linear_model_of
+from explain_core.learners.named import linear_model_of, river_of
 from explain_core.learners.tree import TreeLearner, tree_learner
 from explain_core.losses import Task
 
@@ -24,17 +23,13 @@ def test_the_linear_member_is_the_linear_model(task: Any) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_forest_is_rivers(task: Any) -> None:
+@pytest.mark.parametrize("name", ["tree", "forest"])
+def test_trees_and_forests_are_rivers(name: Any, task: Any) -> None:
+    ours = Default(name, task, 7)
     of: Task = "regression" if task == "regression" else "classification"
-    rivers: Any = (
-        forest.ARFRegressor(n_models=TREES, leaf_prediction="mean", seed=7)
-        if of == "regression"
-        else forest.ARFClassifier(n_models=TREES, seed=7)
-    )
-    theirs = tree_learner(rivers, of)
-    ours = Default("forest", task, 7).learner(Columns())
-    assert isinstance(ours, TreeLearner) and theirs is not None and ours.kind == theirs.kind
-    mine, others = ours.arrays.items(), theirs.arrays.items()
+    theirs, made = tree_learner(river_of(ours), of), ours.learner(Columns())
+    assert isinstance(made, TreeLearner) and theirs is not None and made.kind == theirs.kind
+    mine, others = made.arrays.items(), theirs.arrays.items()
     assert mine.keys() == others.keys()
-    assert [name for name in mine if not np.array_equal(mine[name], others[name])] == []
-    assert ours.follows(theirs) and theirs.follows(ours)
+    assert [key for key in mine if not np.array_equal(mine[key], others[key])] == []
+    assert made.follows(theirs) and theirs.follows(made) and made.title == theirs.title
