@@ -17,7 +17,8 @@ from river.datasets import Phishing
 from explain_client.testing import IMAGE, ExplainSidecarContainer
 
 BASE = "python:3.11-slim-bookworm"
-MODELS = {
+MODELS: dict[str, dict[str, object]] = {
+    "default model": {},
     "logistic pipeline": {"model.name": "linear"},
     "Hoeffding adaptive tree": {"model.factory": "river.tree:HoeffdingAdaptiveTreeClassifier"},
 }
@@ -39,7 +40,7 @@ def main(image: str, rounds: int) -> None:
     size, base = (images.get(name).attrs["Size"] for name in (image, BASE))
     print(f"{image}: {size:,} bytes, {size - base:,} over {BASE}")
     for name, settings in MODELS.items():
-        seconds, cpu = [], []
+        seconds, cpu, memory = [], [], []
         for _ in range(rounds):
             with Timed(settings, image=image) as sidecar:
                 sidecar.expect(1)
@@ -47,8 +48,9 @@ def main(image: str, rounds: int) -> None:
                 assert sidecar.container is not None
                 stats = sidecar.container.get_wrapped_container().stats(stream=False)
                 cpu.append(stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9)
+                memory.append(stats["memory_stats"]["usage"] / 1e6)
         print(f"cold start to the first explanation, {name}: {median(seconds):.1f} s "
-              f"({min(seconds):.1f}–{max(seconds):.1f}), {median(cpu):.1f} s of CPU time")  # fmt: skip
+              f"({min(seconds):.1f}–{max(seconds):.1f}), {median(cpu):.1f} s of CPU time, {median(memory):.0f} MB in all processes")  # fmt: skip
 
 
 if __name__ == "__main__":
