@@ -59,8 +59,9 @@ class Epochs:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._state, name)
 
-    def _begin(self, offset: int) -> None:
-        while self._changes and self._changes[0][0] <= offset:
+    def _begin(self, offset: int, last: int | None = None) -> None:
+        """The changes up to an offset; several may be at one, and ``last`` is the epoch after which no further one begins."""
+        while self._changes and self._changes[0][0] <= offset and self._state.epoch != last:
             start, settings = self._changes.pop(0)
             carry = carry_over(fold_settings(self._settings), settings)
             before = Before(self._state.state(dumps), carry, loads)
@@ -74,7 +75,7 @@ class Epochs:
     def stored(self, epoch: int) -> Snapshot:
         """The snapshot of now, in an epoch that may begin here."""
         if self._state.epoch < epoch:
-            self._begin(self._changes[0][0])
+            self._begin(self._changes[0][0], epoch)
         known = self._settings
         taken = take(self._state, known.app_id, known.topics.records, "", fold_settings(known))
         return taken.model_copy(update={"trusted": True})
