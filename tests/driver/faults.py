@@ -1,9 +1,7 @@
 """What may happen to a worker at one of its client calls."""
 
-import os
 import random
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -21,18 +19,6 @@ PRODUCER = ("init_transactions", "send_offsets_to_transaction", "commit_transact
 """Calls whose answer can get lost, though the broker has done what was asked."""
 
 Kind = Callable[[Driver], Fault]
-
-OFTEN = int(os.environ.get("ONE_CALL_IN", "4"))
-"""Of the calls that a worker makes again and again one in so many gets a fault; with 1 each does (`make proof`)."""
-
-
-def at_calls(calls: Iterable[str], names: Collection[str] = ()) -> Iterator[tuple[int, str]]:
-    """Numbers and names of the calls that get a fault: those of ``names``, else all that are rare, and of the others the first and one in ``OFTEN``."""
-    met: Counter[str] = Counter()
-    for number, name in enumerate(calls):
-        met[name] += 1
-        if name in names if names else met[name] <= 3 or met[name] % OFTEN == 0:
-            yield number, name
 
 
 def nothing(driver: Driver) -> Fault:

@@ -104,7 +104,9 @@ def test_at_every_call_of_a_worker_that_changes_the_settings(
     process = driver.start().process
     driver.finish()
     happened = 0
-    for number, name in faults.at_calls(process.calls, names):
+    for number, name in enumerate(process.calls):
+        if names and name not in names:
+            continue
         driver = deepcopy(begun)
         driver.start(faults={number: kind(driver)})
         driver.finish()

@@ -76,7 +76,9 @@ def calls(two: bool) -> list[str]:
 )
 def test_at_every_call(kind: Kind, names: Sequence[str], two: bool, allowed: Sequence[str]) -> None:
     happened = 0
-    for number, name in faults.at_calls(calls(two), names):
+    for number, name in enumerate(calls(two)):
+        if names and name not in names:
+            continue
         driver = began(two)
         process = driver.start(faults={number: kind(driver)}).process
         end(driver)

@@ -81,7 +81,13 @@ def calls(two: bool) -> list[str]:
 def test_at_every_call(kind: faults.Kind, names: tuple[str, ...], two: bool) -> None:
     happened = 0
     known = calls(two)
-    for number, _ in faults.at_calls(known, names):
+    # Every call of the kinds that are rare, and one in eleven of those that come for each message.
+    chosen = [
+        number
+        for number, name in enumerate(known)
+        if (not names or name in names) and (name not in ("produce", "describe_topics") or number % 11 == 0)
+    ]
+    for number in chosen:
         driver = began(two)
         driver.start(faults={number: kind(driver)})
         end(driver)
