@@ -177,6 +177,8 @@ def _prepare(rivers: bool) -> None:
     import explain_sidecar.kafka.loop  # noqa: F401
 
     if rivers:
+        import river.forest  # noqa: F401
+
         import explain_core.learners.linear_river  # noqa: F401
 
 
