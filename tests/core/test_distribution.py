@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import explain_core as ec
-from tests.compiled import bring_compiled
+from tests.compiled import compiled
 from tests.documentation import ROOT, blocks
 
 HOME = ROOT / "explain_core"
@@ -28,10 +28,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package as pip installs it, without what it needs, in a folder."""
     folder = tmp_path_factory.mktemp("distribution")
     shutil.copytree(HOME, folder / "source", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    compiled = bring_compiled(folder / "source", folder / "source" / "engine")
     target = folder / "installed"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*pip, "--target", target, folder / "source"], env=compiled, check=True)
+    subprocess.run([*pip, "--target", target, folder / "source"], env=compiled(folder), check=True)
     return target
 
 

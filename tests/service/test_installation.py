@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.compiled import bring_compiled
+from tests.compiled import compiled
 from tests.documentation import ROOT
 from tests.service.test_supply_chain import PINNED
 
@@ -35,7 +35,7 @@ def source(tmp_path: Path) -> Path:
     for name in names:
         if (ROOT / name).is_file() and not name.startswith(("benchmarks/", "docs/", "tests/")):
             (tmp_path / "source" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, tmp_path / "source" / name)
+            shutil.copy(ROOT / name, tmp_path / "source" / name)
     assert not (tmp_path / "source" / "service" / VENDOR).exists()
     return tmp_path / "source"
 
@@ -63,8 +63,8 @@ def npm(folder: Path, command: str) -> str:
 def wheel(source: Path) -> zipfile.ZipFile:
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     target = source.parent / f"wheel of {source.name}"
-    compiled = bring_compiled(source, source / "explain_core" / "engine")
-    subprocess.run([*command, "--wheel-dir", target, source], env=compiled, check=True)
+    environment = compiled(source.parent)
+    subprocess.run([*command, "--wheel-dir", target, source], env=environment, check=True)
     (file,) = target.iterdir()
     return zipfile.ZipFile(file)
 
