@@ -21,11 +21,10 @@ def packed(raw: bytes) -> bytes:
 
 
 def unpacked(data: bytes, size: int) -> bytes:
-    """What is in a frame of so many bytes; no more memory is taken than for these. Raises ``StateError``."""
+    """What is in a frame; ``size`` is the number of bytes that its manifest names, and no more memory is taken. Raises ``StateError``."""
     try:
-        found = zstd.get_frame_info(data).decompressed_size
-        if found != size:
-            raise StateError(f"its size is {found} bytes instead of {size}")
+        if zstd.get_frame_info(data).decompressed_size != size:
+            raise StateError("its size is not that of the manifest")
         reader = zstd.ZstdDecompressor()
         raw = reader.decompress(data, max_length=max(size, 1))
     except zstd.ZstdError as error:

@@ -206,7 +206,7 @@ def test_chunks_that_are_not_those_of_the_manifest_are_refused_before_anything_i
 @pytest.mark.parametrize("size", [0, 10, 2**31])
 def test_a_size_that_is_not_the_content_s_is_refused_before_memory_is_taken(stored, size, monkeypatch):
     monkeypatch.setattr(snapshots, "decode", lambda *_: pytest.fail("it was decoded"))
-    with pytest.raises(SnapshotError, match="its size"):
+    with pytest.raises(SnapshotError, match="its size is not that of the manifest"):
         load(with_manifest(stored, raw_size=size), settings())
 
 

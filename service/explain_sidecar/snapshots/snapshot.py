@@ -296,7 +296,7 @@ def _unpacked(snapshot: Snapshot) -> bytes:
     whole, manifest = verify(snapshot), snapshot.manifest
     where = f"snapshot of partition {manifest.partition}"
     if manifest.raw_size > MAX_RAW_BYTES:
-        raise SnapshotError(f"{where}: its size is above {MAX_RAW_BYTES}")
+        raise SnapshotError(f"{where}: its size is not that of the manifest, or above {MAX_RAW_BYTES}")
     try:
         return unpacked(whole, manifest.raw_size)
     except StateError as error:
