@@ -6,7 +6,6 @@ from pkgutil import resolve_name
 from typing import Any
 
 from explain_core.learners.base import Learner
-from explain_core.learners.defaults import Default
 from explain_core.learners.mixture import Mixture, MixtureLearner
 from explain_core.losses import Task
 
@@ -29,8 +28,6 @@ def learner_of(model: Any, task: Task) -> Learner | None:
     """
     if type(model) is Mixture:
         return MixtureLearner(model, task)
-    if type(model) is Default:
-        return model.learner()
     for place in FAMILIES:
         learner: Learner | None = resolve_name(place)(model, task)
         if learner is not None:

@@ -12,12 +12,8 @@ from typing import Literal, NamedTuple
 
 from explain_core.learners import layout as at
 from explain_core.learners import linear_layout as linear
-from explain_core.learners.columns import Columns
-from explain_core.learners.linear import LinearLearner
 from explain_core.learners.linear_plan import Branch, LinearPlan, Selector
-from explain_core.learners.tree import TreeLearner
 from explain_core.learners.tree_forms import DEEPEST, FORMS, LEAF_LIMIT_OF_TREES, MEDIAN, TreePlan
-from explain_core.losses import Task
 
 TREES = 10
 """Of a forest."""
@@ -109,20 +105,18 @@ class Default(NamedTuple):
         kind = "Regressor" if self.task == "regression" else "Classifier"
         return f"{'HoeffdingAdaptiveTree' if self.name == 'tree' else 'ARF'}{kind}"
 
-    def learner(self, columns: Columns | None = None) -> LinearLearner | TreeLearner:
-        task: Task = "regression" if self.task == "regression" else "classification"
+    @property
+    def plan(self) -> LinearPlan | TreePlan:
         if self.name == "linear":
-            return LinearLearner(self, task, PLANS[self.task], columns)
-        form = next(form for form in FORMS if form.river.endswith(f":{self.title}"))
+            return PLANS[self.task]
         forest = self.name == "forest"
-        plan = TreePlan(
-            form,
+        # Of a forest for warnings and for drifts.
+        detectors = [_adwin(0.01), _adwin(0.001)] if forest else [_adwin(0.002)]
+        return TreePlan(
+            next(form for form in FORMS if form.river.endswith(f":{self.title}")),
             PARAMETERS[self.title],
-            [_adwin(0.01), _adwin(0.001)]
-            if forest
-            else [_adwin(0.002)],  # of a forest for warnings and for drifts
+            detectors,
             generator=random.Random(self.seed),
             members=TREES if forest else 0,
             max_features="sqrt" if forest else None,
         )
-        return TreeLearner(self, task, plan, columns)

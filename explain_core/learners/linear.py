@@ -12,6 +12,7 @@ from explain_core.learners import linear_layout as layout
 from explain_core.learners.arrays import Array, Arrays, grown
 from explain_core.learners.base import Learner
 from explain_core.learners.columns import Columns
+from explain_core.learners.defaults import Default
 from explain_core.learners.linear_plan import LinearPlan
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
@@ -304,10 +305,14 @@ def _with(array: Array, shape: tuple[int, int], value: float) -> Array:
 
 
 def linear_learner(model: Any, task: Task, columns: Columns | None = None) -> LinearLearner | None:
-    """The learner for a river model that has learnt nothing; None where river itself must learn."""
-    from explain_core.learners.linear_river import plan_of
-
-    plan = plan_of(model)
-    if plan is None or (plan.link == layout.IDENTITY) != (task == "regression"):
+    """The learner for a river model that has learnt nothing, or a default; None where river itself must learn."""
+    plan = model.plan if isinstance(model, Default) else _of_river(model)
+    if not isinstance(plan, LinearPlan) or (plan.link == layout.IDENTITY) != (task == "regression"):
         return None
     return LinearLearner(model, task, plan, columns)
+
+
+def _of_river(model: Any) -> LinearPlan | None:
+    from explain_core.learners.linear_river import plan_of
+
+    return plan_of(model)

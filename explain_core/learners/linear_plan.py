@@ -65,5 +65,4 @@ class LinearPlan(NamedTuple):
 
     def same_ways(self, other: LinearPlan) -> bool:
         """Whether features reach another model in the same ways."""
-        ways = [(plan.name, plan.target, plan.branches) for plan in (self, other)]
-        return ways[0] == ways[1]
+        return (self.name, self.target, self.branches) == (other.name, other.target, other.branches)

@@ -48,14 +48,14 @@ def plan_of(model: Any) -> LinearPlan | None:
         LOSSES[type(last.loss)][1],
         tuple(branches),
         target,
-        type(last) is ImplicitRegression,
-        last.optimizer.lr.learning_rate,
-        0.0 if softmax else last.intercept_lr.learning_rate,
-        last.l2,
-        0.0 if softmax else last.clip_gradient,
-        last.loss.weight_pos if weighted else 1.0,
-        last.loss.weight_neg if weighted else 1.0,
-        0.0 if softmax else last.intercept_init,
+        implicit=type(last) is ImplicitRegression,
+        rate=last.optimizer.lr.learning_rate,
+        intercept_rate=0.0 if softmax else last.intercept_lr.learning_rate,
+        l2=last.l2,
+        clip_gradient=0.0 if softmax else last.clip_gradient,
+        positive=last.loss.weight_pos if weighted else 1.0,
+        negative=last.loss.weight_neg if weighted else 1.0,
+        intercept=0.0 if softmax else last.intercept_init,
     )
 
 

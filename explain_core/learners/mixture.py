@@ -15,7 +15,6 @@ from explain_core.engine import stream
 from explain_core.learners.arrays import Array, Arrays
 from explain_core.learners.base import Learner, LearnerState
 from explain_core.learners.columns import Columns
-from explain_core.learners.defaults import Default
 from explain_core.learners.linear import linear_learner
 from explain_core.learners.tree import tree_learner
 from explain_core.losses import Prediction, Task
@@ -94,10 +93,7 @@ class MixtureLearner(Learner):
             raise ValueError(f"mixture: name the members; {NO_MODEL!r} is one of itself")
         self.members: dict[str, Learner] = {}
         for name, member in model.members.items():
-            if isinstance(member, Default):
-                found: Learner | None = member.learner(self.columns)
-            else:
-                found = linear_learner(member, task, self.columns) or tree_learner(member, task, self.columns)
+            found = linear_learner(member, task, self.columns) or tree_learner(member, task, self.columns)
             if found is None:
                 raise ValueError(
                     f"mixture: member {name!r} is a {type(member).__name__} for a {task}; "

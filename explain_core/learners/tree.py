@@ -17,6 +17,7 @@ from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, Arrays, grown
 from explain_core.learners.base import NUMBER, Learner, LearnerState
 from explain_core.learners.columns import Columns
+from explain_core.learners.defaults import Default
 from explain_core.learners.free import Pools, without_free
 from explain_core.learners.mersenne import state_of
 from explain_core.learners.tree_forms import ADAPTIVE, FOREST, TreePlan, plan_of
@@ -368,14 +369,16 @@ def drawn_of(asked: Any, features: int) -> int:
 
 
 def tree_learner(model: Any, task: Task, columns: Columns | None = None) -> TreeLearner | None:
-    """The learner of a river tree or forest that has learnt nothing; None where its type or parameters are not known.
+    """The learner of a river tree or forest that has learnt nothing, or of a default; None where its type or parameters are not known.
 
     >>> from river import tree
     >>> tree_learner(tree.HoeffdingTreeClassifier(max_size=1.0), "classification") is None
     True
     """
-    plan = plan_of(model, task)
-    return None if plan is None else TreeLearner(model, task, plan, columns)
+    plan = model.plan if isinstance(model, Default) else plan_of(model, task)
+    if not isinstance(plan, TreePlan) or plan.form.regression != (task == "regression"):
+        return None
+    return TreeLearner(model, task, plan, columns)
 
 
 def _sorted(labels: list[Any]) -> list[Any]:
