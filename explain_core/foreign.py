@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copyreg import dispatch_table
+from functools import cache
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from explain_core.state import StateError
 
 if TYPE_CHECKING:  # to import them takes seconds, and whoever has such an object has imported them
     from river.proba import Gaussian
+    from river.stats import Mean, Var
     from river.tree.splitter.ebst_splitter import EBSTNode
 
 MAX_DEPTH = 20_000
@@ -79,11 +81,18 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _moments(gaussian: Gaussian) -> tuple[float, float, float] | None:
-    """Weight, mean and sum of squares, where there is no more to it."""
+@cache
+def _of_a_gaussian() -> tuple[type[Gaussian], type[Var], type[Mean]]:
+    """The types that it consists of; a forest has tens of thousands."""
     from river.proba import Gaussian
     from river.stats import Mean, Var
 
+    return Gaussian, Var, Mean
+
+
+def _moments(gaussian: Gaussian) -> tuple[float, float, float] | None:
+    """Weight, mean and sum of squares, where there is no more to it."""
+    Gaussian, Var, Mean = _of_a_gaussian()
     var = gaussian._var
     if (
         type(gaussian) is Gaussian
@@ -103,9 +112,7 @@ def _reduce_gaussian(gaussian: Gaussian) -> Any:
 
 
 def gaussian_of(n: float, mean: float, squares: float) -> Gaussian:
-    from river.proba import Gaussian
-    from river.stats import Mean, Var
-
+    Gaussian, Var, Mean = _of_a_gaussian()
     gaussian, var, moments = Gaussian.__new__(Gaussian), Var.__new__(Var), Mean.__new__(Mean)
     gaussian.seed, gaussian._rng, gaussian._var = None, _UNUSED, var
     var.ddof, var.mean, var._S = 1, moments, squares
