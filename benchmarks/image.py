@@ -50,7 +50,7 @@ def main(image: str, rounds: int) -> None:
                 cpu.append(stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9)
                 memory.append(stats["memory_stats"]["usage"] / 1e6)
         print(f"cold start to the first explanation, {name}: {median(seconds):.1f} s "
-              f"({min(seconds):.1f}–{max(seconds):.1f}), {median(cpu):.1f} s of CPU time, {median(memory):.0f} MB in all processes")  # fmt: skip
+              f"({min(seconds):.1f}–{max(seconds):.1f}), {median(cpu):.1f} s of CPU time, {median(memory):.0f} MB as Docker counts them")  # fmt: skip
 
 
 if __name__ == "__main__":

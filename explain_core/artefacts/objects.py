@@ -38,9 +38,8 @@ def artefact_of(
         try:
             found = load_artefact(file, task, features, classes)
             return found if isinstance(found.model, TreeEnsemble) and _alike(found.model, like) else None
-        except (
-            Exception
-        ):  # of any library, of a file that is not read, or of numbers where the model takes others
+        except Exception:
+            # Of any library, of a file that is not read, or of numbers where the model takes others.
             return None
 
 

@@ -42,7 +42,7 @@ def test_the_settings_of_a_stream_are_taken_whatever_of_them_has_changed(name: s
     stream = STREAMS[name](None)
     for number in range(6):
         environment = BASE | stream.environment(number)
-        for changes in combinations(CHANGES if name == "rollouts" else [{}], 2):
+        for changes in combinations(CHANGES if name == "rollouts" else [], 2):
             load_settings(
                 environ=environment | {f"EXPLAIN_{k}": v for change in changes for k, v in change.items()}
             )
