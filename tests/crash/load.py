@@ -210,7 +210,7 @@ class Load:
         producer = Producer(
             {
                 "bootstrap.servers": servers,
-                "enable.idempotence": True,
+                **raw.ONCE,
                 "message.timeout.ms": 0,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
