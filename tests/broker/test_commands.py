@@ -411,13 +411,40 @@ def test_the_new_group_protocol_gives_the_same_stream_survives_a_kill_and_a_rese
     line.wait_for(lambda: set(re.findall(r"running from .* worker=(\d)", supervisor.log())) == {"0", "1"})
     workers_of(supervisor)[0].kill()
     line.feed(mixed_records(2, 400, seed=1))
-    line.wait_for(line.folded)
-    log = supervisor.log()  # until the brokers' 45 s are over
+    line.wait_for(line.folded, seconds=30)  # less than the brokers' 45 s
+    log = supervisor.log()
     assert "stays a member" not in log and "could not be freed" not in log
     supervisor.signal(signal.SIGTERM)
     assert supervisor.wait() == 0, supervisor.log()
     line.verify()
     assert "done" in line.cli("reset", "--partition", "0", "--yes").stdout
+
+
+@pytest.mark.parametrize("instance", ["", "stable"])
+def test_what_a_dead_process_holds_under_a_workers_name_is_free_before_its_session_ends(
+    pipeline: Factory, instance: str
+) -> None:
+    line = pipeline(2, EXPLAIN_KAFKA__GROUP_PROTOCOL="consumer", EXPLAIN_KAFKA__GROUP_INSTANCE_ID=instance)
+    line.feed(mixed_records(2, 100))
+    holds = """
+import os, signal, sys
+from explain_sidecar.kafka.clients import group_consumer, ErrorLog
+from explain_sidecar.settings import load_settings
+settings = load_settings()
+consumer = group_consumer(settings, 0, ErrorLog())
+consumer.subscribe([settings.topics.records])
+while len(consumer.assignment()) < 2:
+    consumer.poll(0.1)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    dead = subprocess.run([sys.executable, "-c", holds], env=worker_environment() | line.environment)
+    assert dead.returncode == -signal.SIGKILL
+    supervisor = Process(["-m", "explain_sidecar.cli", "run", "--workers", "1"], line.environment)
+    line.wait_for(line.folded, seconds=30)  # less than the brokers' 45 s
+    assert ("was a member of its group twice" in supervisor.log()) == (not instance)
+    supervisor.signal(signal.SIGTERM)
+    assert supervisor.wait() == 0, supervisor.log()
+    line.verify()
 
 
 def test_a_run_without_an_open_stderr_does_its_work(line: Pipeline) -> None:

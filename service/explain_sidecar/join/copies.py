@@ -25,6 +25,7 @@ from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
 from explain_sidecar.kafka.headers import offset_of
 from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.member import Member
+from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.report import Report
 from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.timing import Timing
@@ -145,6 +146,7 @@ class Copier(Member[CopiedPartition]):
             Totals(own.topics),
             alive,
             kafka.clock,
+            Namesakes(own, slot, consumer, topics, kafka.clock),
         )
 
     @property

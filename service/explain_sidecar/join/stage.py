@@ -32,6 +32,7 @@ from explain_sidecar.kafka.clients import (
 from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
 from explain_sidecar.kafka.errors import Aborted
 from explain_sidecar.kafka.member import MAX_BATCH, Member
+from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.report import JoinReport, Report, buckets
 from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.timing import Timing
@@ -203,6 +204,7 @@ class JoinStage(Member[JoinPartition]):
             totals,
             alive,
             kafka.clock,
+            Namesakes(stage, slot, consumer, topics, kafka.clock),
         )
         self._step_seconds = SLICE_SECONDS / MAX_BATCH  # messages are only read, which takes microseconds
 

@@ -36,6 +36,7 @@ from explain_sidecar.kafka.hidden import Readers
 from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.lifecycle import Held, OwnedPartition
 from explain_sidecar.kafka.member import Member
+from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.past import Past
 from explain_sidecar.kafka.recovery import Cluster
 from explain_sidecar.kafka.report import Report, make_report
@@ -131,6 +132,7 @@ class Worker(Member[OwnedPartition]):
             totals,
             alive,
             kafka.clock,
+            Namesakes(settings, slot, consumer, topics, kafka.clock),
         )
 
     def _gone(self, owned: OwnedPartition) -> None:

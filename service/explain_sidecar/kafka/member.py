@@ -18,6 +18,7 @@ from explain_sidecar.crash_points import reach
 from explain_sidecar.errors import UserError
 from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
 from explain_sidecar.kafka.errors import Aborted, Fatal
+from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.totals import Phase, Totals
 from explain_sidecar.kafka.transaction import Transaction
 
@@ -94,6 +95,7 @@ class Member(ABC, Generic[P]):
         totals: Totals,
         alive: Callable[[], None],
         clock: Clock,
+        namesakes: Namesakes,
     ) -> None:
         self._inputs = inputs
         self._consumer = consumer
@@ -102,6 +104,7 @@ class Member(ABC, Generic[P]):
         self.totals = totals
         self._alive = alive
         self._clock = clock
+        self._namesakes = namesakes
         self._owned: dict[int, P] = {}
         self._waiting: deque[Message] = deque()
         self._failure: BaseException | None = None
@@ -129,6 +132,7 @@ class Member(ABC, Generic[P]):
         try:
             while not self.stopping and not self._caught_up():
                 self._alive()
+                self._namesakes.look()
                 self._look()
                 self._receive()
                 self._advance()

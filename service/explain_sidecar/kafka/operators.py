@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,7 @@ from kafka.errors import InvalidProducerEpochError, KafkaError
 
 from explain_sidecar.errors import UserError
 from explain_sidecar.kafka.clients import ErrorLog, admin_client, transactional_producer, worker_name
+from explain_sidecar.kafka.leave import leave
 from explain_sidecar.settings import Settings
 
 ANSWER_SECONDS = 5.0
@@ -168,8 +169,26 @@ def abort(settings: Settings, transactions: Iterable[Open]) -> None:
                 )
 
 
+def dismiss(settings: Settings, members: Mapping[str, str | None]) -> None:
+    """Take dead members out of the group of these settings, each by its id, with its stable name if it is back under that soon. Raises ``UserError``."""
+    if settings.kafka.group_protocol == "consumer":
+        with operator(settings) as client:
+            for member, instance in members.items():
+                leave(client, settings.app_id, member, instance)
+        return
+    # One with a stable name keeps its partitions until it is back; that is what the name is for.
+    dynamic = [
+        MemberToRemove(member, reason="its process was killed")
+        for member, instance in members.items()
+        if not instance
+    ]
+    if dynamic:
+        with operator(settings) as client:
+            client.remove_group_members(settings.app_id, dynamic)
+
+
 def release(settings: Settings, slot: int) -> None:
-    """Free what a worker that was killed holds: its partitions, and its open transaction. They would wait for 10 s each.
+    """Free what a worker that was killed holds: its partitions, and its open transaction. They would wait for its session's end, and for 10 s.
 
     The worker must be dead, and no other may start under its name before this returns. What Kafka does not answer is left to time.
     """
@@ -177,16 +196,15 @@ def release(settings: Settings, slot: int) -> None:
     admin = admin_client(settings)  # kept: without it the request is dropped
     try:
         described = admin.describe_consumer_groups([settings.app_id], request_timeout=ANSWER_SECONDS)
-        members = [
-            MemberToRemove(member.member_id, reason="its process was killed")
-            for member in described[settings.app_id].result().members
-            # One with a stable name keeps its partitions until it is back; that is what the name is for.
-            if member.client_id == name and not member.group_instance_id
-        ]
-        if members:
-            with operator(settings) as client:
-                client.remove_group_members(settings.app_id, members)
+        dismiss(
+            settings,
+            {
+                member.member_id: member.group_instance_id
+                for member in described[settings.app_id].result().members
+                if member.client_id == name
+            },
+        )
     except (KafkaException, UserError) as error:
-        log.info("%s stays a member of its group until its session ends, for 10 s: %s", name, error)
+        log.info("%s stays a member of its group until its session ends: %s", name, error)
     with suppress(KafkaException, UserError):
         transactional_producer(settings, name, ErrorLog()).init_transactions(ANSWER_SECONDS)
