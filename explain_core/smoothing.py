@@ -232,7 +232,9 @@ class Smoother:
         )
         check(bool((sums[[N, SIZE]] % 1.0 == 0.0).all()), "smoother: a part of a record")
         n = sums[N].max(initial=0.0) if records is None else records
-        check(bool((sums[SIZE] <= n % BLOCK).all()), "smoother: a block of too many records")
+        # A block of one record stays open: a column that came up with the last of a block has one more.
+        first = sums[SIZE] == sums[N]
+        check(bool((sums[SIZE] <= n % BLOCK + first).all()), "smoother: a block of too many records")
         check(bool((sums[SIZE:KEPT] <= sums[SIZE]).all()), "smoother: a block of too much weight")
         self.cells, self.sums = cells, sums
 

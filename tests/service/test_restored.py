@@ -5,7 +5,8 @@ import random
 import pytest
 
 from explain_sidecar.snapshots.snapshot import encode
-from tests.folds import fold, messages, new_state, restored, settings
+from tests.folds import fold, messages, new_state, restored, settings, values
+from tests.fuzz.partitions import SECTIONS, labelled_later
 from tests.streams import nominal_stream
 
 RECORDS, EVERY, FOLLOWED = 900, 60, 50
@@ -94,3 +95,17 @@ def test_it_is_what_the_model_says_copy_by_copy(stream, model):
         for name in ("auto", "generic")
     )
     assert [message["importance"] for message in fast] == [message["importance"] for message in plain]
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("default", 90), ("segments", 90), ("curves, and predictions that wait", 185)]
+)
+def test_a_feature_that_comes_up_with_the_last_record_of_a_block_leaves_a_state_that_is_restored(name, start):
+    sections = SECTIONS[name]
+    state, known = new_state(**sections), settings(**sections)
+    given = labelled_later(values(start + 30)) if "predictions" in sections else values(start + 30)
+    fold(state, given[:start])
+    for offset, value in enumerate(given[start:]):
+        fold(state, [value | {f"late {offset}": 1.0}])
+        raw = encode(state)
+        assert encode(restored(raw, known)) == raw
