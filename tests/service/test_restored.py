@@ -98,7 +98,7 @@ def test_it_is_what_the_model_says_copy_by_copy(stream, model):
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("default", 90), ("segments", 90), ("curves, and predictions that wait", 185)]
+    ("name", "start"), [("default", 90), ("segments", 90), ("curves, and predictions that wait", 205)]
 )
 def test_a_feature_that_comes_up_with_the_last_record_of_a_block_leaves_a_state_that_is_restored(name, start):
     sections = SECTIONS[name]
