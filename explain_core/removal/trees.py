@@ -61,9 +61,9 @@ class FeatureTree:
         """Add a record. A record without the feature teaches the tree nothing, but can be drawn: absence is a value."""
         if self.name in code:
             others = {name: value for name, value in code.items() if name != self.name}
-            nodes = self._nodes_in_use()
+            before = self._structure()
             self._model.learn(others, code[self.name])
-            if self._nodes_in_use() != nodes:  # it has grown, or a part of it was replaced
+            if self._structure() != before:  # it has grown, or a part of it was replaced
                 self._root = self._current(self._root, self._root_index())
         node = self._root
         while node.children:
@@ -130,9 +130,14 @@ class FeatureTree:
             node.rows = [records[row] for row in rows]
         self._rng = Generator(state.rng)
 
-    def _nodes_in_use(self) -> Any:
-        """How many nodes there are, and which is free: not the same after a split or a replacement."""
-        return self._model.arrays["head"][0, at.NODE_POOL : at.NODE_POOL + 3].tolist()
+    def _structure(self) -> tuple[int, bytes, bytes]:
+        """The root, and what its nodes ask for: not the same after a split or a replacement.
+
+        A replacement may take as many nodes as it gives back.
+        """
+        arrays = self._model.arrays
+        rows = int(arrays["head"][0, at.NODE_POOL])
+        return self._root_index(), arrays["nodes"][:rows].tobytes(), arrays["splits"][:rows].tobytes()
 
     def _root_index(self) -> int:
         return int(self._model.arrays["trees"][0, at.ROOT])

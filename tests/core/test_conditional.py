@@ -1,6 +1,7 @@
 """Conditional removal (iSAGE Alg. 3 and 4) against conditional distributions that are known."""
 
 import math
+import random
 
 import msgspec
 import numpy as np
@@ -45,6 +46,19 @@ def test_a_copy_is_known_from_its_original_and_not_from_an_independent_feature(k
         assert (draws(trees, "b", x, {"a"}) == index).all()
         assert (draws(trees, "b", x, {"a", "c"}) == index).all()
         assert draws(trees, "b", x, {"c"}, 4_000).mean() == pytest.approx(0.5, abs=0.06)
+
+
+def test_a_tree_that_gave_back_as_many_nodes_as_it_took_for_another_is_followed():
+    """First the value follows one of two categories, then one of three."""
+    rng, trees = random.Random(2), Conditional(100, seed=2)
+    for i in range(2_300):
+        second, a, c = i // 700 % 2 == 1, rng.random(), rng.choice("xyz")
+        b = (5.0 * "xyz".index(c) if second else 5.0 * (a > 0.5)) + rng.gauss(0.0, 0.05)
+        two = rng.choice("uv") if second else "u" if b > 2.0 else "v"
+        trees.learn({"a": two, "c": c, "b": b})
+    tree = trees._trees["b"]
+    assert tree._root.split == ("c", None)
+    Conditional(100, seed=2).restore(trees.state())
 
 
 def test_a_continuous_copy_is_known_within_the_width_of_the_leaves():
