@@ -107,6 +107,8 @@ cdef class Reader:
                 data = self.loads(values[i])
             except (ValueError, TypeError):
                 break
+            if data is None:  # JSON's null
+                break
             if self.version is not None and not self.served(data.pop(self.version[0], None)):
                 break
             if not self.truth(data.pop(self.label, None), &ys[i]):

@@ -196,16 +196,17 @@ class _EncodedRows:
         reservoir, columns = self._reservoir, self._learner.columns
         rows = reservoir.rows
         replaced = reservoir.replaced if type(reservoir) in _OWN else None  # type: ignore[attr-defined]
-        if len(rows) != len(self._known) or len(columns.names) != self.matrix.shape[1]:
-            columns.add(name for row in rows for name in row)
+        slots: Iterable[int] = range(len(rows))
+        if len(rows) == len(self._known):
+            if replaced is not None and self._replaced is not None and replaced - self._replaced < 2:
+                slots = () if replaced == self._replaced else (reservoir.slot,)  # type: ignore[attr-defined]
+            else:
+                slots = list(compress(count(), map(operator.is_not, rows, self._known)))
+        columns.add(name for slot in slots for name in rows[slot])  # it need not have learnt these rows
+        if self.matrix.shape != (len(rows), len(columns.names)):
+            slots = range(len(rows))
             self._known = [None] * len(rows)
             self.matrix = np.empty((len(rows), len(columns.names)))
-            self._replaced = None
-        slots: Iterable[int]
-        if replaced is not None and self._replaced is not None and replaced - self._replaced < 2:
-            slots = () if replaced == self._replaced else (reservoir.slot,)  # type: ignore[attr-defined]
-        else:
-            slots = list(compress(count(), map(operator.is_not, rows, self._known)))
         for slot in slots:
             self.matrix[slot] = self._learner.encoded(rows[slot])
             self._known[slot] = rows[slot]

@@ -195,9 +195,13 @@ class ExplainedModel:
             for group in self._estimator_groups:
                 prediction = group.explain_one(x, y, prediction)
         else:
-            for group in self._estimator_groups:
-                group.observe(x)
+            self.observe(x)
         return self.predict(x) if prediction is None else prediction
+
+    def observe(self, x: Row) -> None:
+        """Let the estimators know a record's features."""
+        for group in self._estimator_groups:
+            group.observe(x)
 
     def predict(self, x: Row) -> Prediction:
         """The model's prediction; nothing is learnt or counted."""

@@ -336,6 +336,7 @@ class StreamExplainer:
         prediction = slot.explained.predict(x)
         learnt = slot.explained.note(x, prediction)
         for challenger in slot.challengers:
+            challenger.explained.observe(x)  # its estimators have to know the features that the model's know
             challenger.note(x, slot.explained.unlabelled)
         alarms = [alarm for part in self.parts.values() for alarm in part.learnt([record], learnt)]
         for watch in slot.alarms:

@@ -225,7 +225,7 @@ def odd(n, task, record_section):
             value["a"] = rng.choice(["text", [1], 1e31])
         if rng.random() < 0.02:
             value["colour"] = 7
-        value = rng.choice([b"{", b"[1]", b"", None]) if rng.random() < 0.01 else value
+        value = rng.choice([b"{", b"[1]", b"null", b"", None]) if rng.random() < 0.01 else value
         found.append(record(i, value)._replace(headers=(("by", version.encode()),)))
     return found
 

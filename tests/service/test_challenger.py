@@ -21,7 +21,7 @@ from explain_sidecar.http.views import Page, ViewSelection
 from explain_sidecar.settings import load_settings
 from explain_sidecar.snapshots.snapshot import encode
 from tests.core.artefacts import trained
-from tests.folds import fold, messages, restored, settings, values
+from tests.folds import fold, fold_with_restores, messages, new_state, restored, settings, values
 
 TREE = {"factory": "river.tree:HoeffdingTreeClassifier", "every": 1}
 WORSE = {"factory": "tests.service.test_challenger:Coin", "static": True, "every": 1}
@@ -361,3 +361,19 @@ def test_metrics_have_the_challenger_s_loss_and_the_difference():
     low, mean, high = (found[f"challenger_loss_difference{end}"][0][1] for end in ("_low", "", "_high"))
     assert low < mean < high
     assert measure(PartitionState(settings(), 3))["challenger_loss_difference"] == []
+
+
+@pytest.mark.parametrize("shift_every", [None, 1, 3])
+def test_a_challenger_knows_the_features_that_records_without_a_label_bring(shift_every):
+    known = {
+        "record": {"unlabelled": "predict"},
+        "challenger": {"name": "tree", "shift_every": shift_every},
+    }
+    given = values(240)
+    for i in range(100, 240, 3):
+        given[i] = {**given[i], f"from {i}": 1.0, "label": None}
+    for i in range(140, 240, 7):  # in another order
+        given[i] = {**given[i], f"from {100 + 3 * (240 - i)}": 1.0}
+    told = messages(fold(new_state(**known), given))
+    assert messages(fold_with_restores(known, given, range(10, 250, 10))) == told
+    assert told[-1]["challenger"]["importance"].keys() == told[-1]["importance"].keys()
