@@ -1,12 +1,13 @@
 """``python .ci/lowest.py``: install the service with the lowest versions that pyproject.toml allows, and fold some records."""
 
-import os
 import re
 import subprocess
 import sys
 import tempfile
 import tomllib
 from pathlib import Path
+
+from tests.compiled import compiled
 
 ROOT = Path(__file__).parents[1]
 FOLD = """
@@ -37,7 +38,7 @@ def main() -> None:
         constraints.write_text("\n".join(map(lowest, needed)))
         python = f"{folder}/bin/python"
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-        environment = os.environ | {"SIDECAR_CHARTS": "none"}
+        environment = compiled(Path(folder)) | {"SIDECAR_CHARTS": "none"}
         subprocess.run([*install, "--constraint", constraints, ROOT], env=environment, check=True)
         for command in (["-m", "explain_sidecar.cli", "config", "show"], ["-c", FOLD]):
             subprocess.run([python, "-P", *command], cwd=folder, env=environment, check=True)
