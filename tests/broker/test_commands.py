@@ -411,7 +411,7 @@ def test_the_new_group_protocol_gives_the_same_stream_survives_a_kill_and_a_rese
     line.wait_for(lambda: set(re.findall(r"running from .* worker=(\d)", supervisor.log())) == {"0", "1"})
     workers_of(supervisor)[0].kill()
     line.feed(mixed_records(2, 400, seed=1))
-    line.wait_for(line.folded, seconds=30)  # less than the brokers' 45 s
+    line.wait_for(line.folded, seconds=44)  # less than the brokers' 45 s
     log = supervisor.log()
     assert "stays a member" not in log and "could not be freed" not in log
     supervisor.signal(signal.SIGTERM)
@@ -440,8 +440,12 @@ os.kill(os.getpid(), signal.SIGKILL)
     dead = subprocess.run([sys.executable, "-c", holds], env=worker_environment() | line.environment)
     assert dead.returncode == -signal.SIGKILL
     supervisor = Process(["-m", "explain_sidecar.cli", "run", "--workers", "1"], line.environment)
-    line.wait_for(line.folded, seconds=30)  # less than the brokers' 45 s
-    assert ("was a member of its group twice" in supervisor.log()) == (not instance)
+    line.wait_for(line.folded)
+    log = supervisor.log()
+    if instance:  # Kafka refuses a second one, whose end frees the name
+        assert log.count("is started again") == 1, log
+    else:
+        assert "was a member of its group twice" in log
     supervisor.signal(signal.SIGTERM)
     assert supervisor.wait() == 0, supervisor.log()
     line.verify()
