@@ -12,7 +12,6 @@ from confluent_kafka import KafkaException, TopicPartition
 from explain_core.artefacts.artefact import Artefact
 from explain_sidecar.crash_points import reach
 from explain_sidecar.fold.carry import Carry
-from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.messages import Output
 from explain_sidecar.fold.metrics import Samples, measure
 from explain_sidecar.fold.partition import PartitionState
@@ -287,9 +286,7 @@ class OwnedPartition:
             with suppress(KafkaException):
                 ends, self._ends_until = self._recovery.past.ends(), now + ENDS_SECONDS
         partitions = self.stored.partitions if self.stored else cluster.partitions()
-        taken = take(
-            self.state, settings.app_id, self._topic, cluster.topic_id, fold_settings(settings), partitions
-        )
+        taken = take(self.state, settings.app_id, self._topic, cluster.topic_id, cluster.identity, partitions)
         self._taken = taken.manifest
         stored_chunks = len(self.stored.chunk_sizes) if self.stored else 0
         return to_records(taken, stored_chunks, cluster.keys), ends, taken.size

@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -73,6 +74,11 @@ class Cluster:
     model: Find
     partitions: Callable[[], int]
     clock: Clock = field(default_factory=Clock)
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What of the settings a state belongs to; files as they were when it was first asked for."""
+        return fold_settings(self.settings)
 
 
 @dataclass(frozen=True)
@@ -373,7 +379,7 @@ class Recovery:
             raise RecoveryError(
                 f"{self._who}: the snapshot is not the one that the committed offset points to. {self._remedy()}"
             )
-        difference = settings_difference(manifest.settings, fold_settings(settings))
+        difference = settings_difference(manifest.settings, self._cluster.identity)
         if difference:
             found = self._settings_changed(snapshot, stored_at, target, difference)
             if found.carry is None:
