@@ -146,7 +146,7 @@ class Copier(Member[CopiedPartition]):
             Totals(own.topics),
             alive,
             kafka.clock,
-            Namesakes(own, slot, consumer, topics, kafka.clock),
+            Namesakes(own, slot, consumer, kafka.clock),
         )
 
     @property

@@ -204,7 +204,7 @@ class JoinStage(Member[JoinPartition]):
             totals,
             alive,
             kafka.clock,
-            Namesakes(stage, slot, consumer, topics, kafka.clock),
+            Namesakes(stage, slot, consumer, kafka.clock),
         )
         self._step_seconds = SLICE_SECONDS / MAX_BATCH  # messages are only read, which takes microseconds
 

@@ -132,7 +132,7 @@ class Worker(Member[OwnedPartition]):
             totals,
             alive,
             kafka.clock,
-            Namesakes(settings, slot, consumer, topics, kafka.clock),
+            Namesakes(settings, slot, consumer, kafka.clock),
         )
 
     def _gone(self, owned: OwnedPartition) -> None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaException
 from kafka import TopicPartition
-from kafka.admin import AbortTransactionSpec, KafkaAdminClient, MemberToRemove, TransactionState
+from kafka.admin import AbortTransactionSpec, KafkaAdminClient, TransactionState
 from kafka.errors import InvalidProducerEpochError, KafkaError
 
 from explain_sidecar.errors import UserError
-from explain_sidecar.kafka.clients import ErrorLog, admin_client, transactional_producer, worker_name
-from explain_sidecar.kafka.leave import leave
+from explain_sidecar.kafka.clients import ErrorLog, transactional_producer, worker_name
+from explain_sidecar.kafka.group_members import members_named, remove
 from explain_sidecar.settings import Settings
 
 ANSWER_SECONDS = 5.0
@@ -169,22 +169,15 @@ def abort(settings: Settings, transactions: Iterable[Open]) -> None:
                 )
 
 
-def dismiss(settings: Settings, members: Mapping[str, str | None]) -> None:
-    """Take dead members out of the group of these settings, each by its id, with its stable name if it is back under that soon. Raises ``UserError``."""
-    if settings.kafka.group_protocol == "consumer":
-        with operator(settings) as client:
-            for member, instance in members.items():
-                leave(client, settings.app_id, member, instance)
-        return
-    # One with a stable name keeps its partitions until it is back; that is what the name is for.
-    dynamic = [
-        MemberToRemove(member, reason="its process was killed")
-        for member, instance in members.items()
-        if not instance
-    ]
-    if dynamic:
-        with operator(settings) as client:
-            client.remove_group_members(settings.app_id, dynamic)
+def dismiss(settings: Settings, name: str, own: str | None = None) -> int:
+    """Take the members under a worker's name out of its group, but for the one of the id ``own``; how many. Raises ``UserError``."""
+    group, protocol = settings.app_id, settings.kafka.group_protocol
+    with operator(settings) as client:
+        members = members_named(client, group, protocol, name)
+        members.pop(own or "", None)
+        # Beside the one that lives, none of its stable name is back soon.
+        remove(client, group, protocol, dict.fromkeys(members) if own else members)
+    return len(members)
 
 
 def release(settings: Settings, slot: int) -> None:
@@ -193,18 +186,9 @@ def release(settings: Settings, slot: int) -> None:
     The worker must be dead, and no other may start under its name before this returns. What Kafka does not answer is left to time.
     """
     name = worker_name(settings, slot)
-    admin = admin_client(settings)  # kept: without it the request is dropped
     try:
-        described = admin.describe_consumer_groups([settings.app_id], request_timeout=ANSWER_SECONDS)
-        dismiss(
-            settings,
-            {
-                member.member_id: member.group_instance_id
-                for member in described[settings.app_id].result().members
-                if member.client_id == name
-            },
-        )
-    except (KafkaException, UserError) as error:
+        dismiss(settings, name)
+    except UserError as error:
         log.info("%s stays a member of its group until its session ends: %s", name, error)
     with suppress(KafkaException, UserError):
         transactional_producer(settings, name, ErrorLog()).init_transactions(ANSWER_SECONDS)

@@ -10,7 +10,6 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ConfigResource,
-    ConsumerGroupDescription,
     NewPartitions,
     NewTopic,
     TopicDescription,
@@ -110,10 +109,6 @@ class Topics:
     def ask(self, *names: str) -> dict[str, Future[TopicDescription]]:
         """Ask what topics are, without waiting for the answers."""
         return self._admin.describe_topics(TopicCollection(list(names)), request_timeout=CONNECT_SECONDS)
-
-    def ask_members(self, group: str) -> Future[ConsumerGroupDescription]:
-        """Ask for the members of a group, without waiting for the answer."""
-        return self._admin.describe_consumer_groups([group], request_timeout=CONNECT_SECONDS)[group]
 
     def _connect(self) -> None:
         """Raises ``UserError`` where no broker answers in time, or as soon as one refuses us."""

@@ -1,0 +1,146 @@
+"""The members of a group, and how a dead one leaves it, by kafka-python: librdkafka may end the process where a connection breaks while it asks (librdkafka#4605).
+
+For groups of KIP-848 kafka-python lacks the requests: ConsumerGroupDescribe and ConsumerGroupHeartbeat, version 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.admin import KafkaAdminClient, MemberToRemove
+from kafka.errors import UnknownMemberIdError, for_code
+from kafka.protocol.api_message import ApiMessage, ApiMessageData
+
+Members = dict[str, str | None]
+"""Their stable names, if they have one, by id."""
+
+LEAVES, IS_BACK_SOON = -1, -2
+"""In place of an epoch. One with a stable name that is back soon keeps its partitions."""
+
+
+def _field(name: str, kind: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, "versions": "0+", **more}
+
+
+def _nullable(name: str, kind: str, **more: Any) -> dict[str, Any]:
+    return _field(name, kind, nullableVersions="0+", default="null", **more)
+
+
+def _messages(key: int, request: list[dict[str, Any]], response: list[dict[str, Any]]) -> list[Any]:
+    """kafka-python makes a message of the description of that name that it has; here its fields are others."""
+
+    def message(kind: str, fields: list[dict[str, Any]]) -> Any:
+        def json_patch(_: type, known: dict[str, Any]) -> dict[str, Any]:
+            return known | {"apiKey": key, "validVersions": "0", "flexibleVersions": "0+", "fields": fields}
+
+        return ApiMessageData(f"Heartbeat{kind}", (ApiMessage,), {"json_patch": classmethod(json_patch)})
+
+    return [message("Request", request), message("Response", response)]
+
+
+_PARTITIONS = [_field("TopicId", "uuid"), _field("Partitions", "[]int32")]
+_NAMED = [_PARTITIONS[0], _field("TopicName", "string"), _PARTITIONS[1]]
+_Heartbeat, _Beaten = _messages(
+    68,
+    [
+        _field("GroupId", "string"),
+        _field("MemberId", "string"),
+        _field("MemberEpoch", "int32"),
+        _nullable("InstanceId", "string"),
+        _nullable("RackId", "string"),
+        _field("RebalanceTimeoutMs", "int32", default="-1"),
+        _nullable("SubscribedTopicNames", "[]string"),
+        _nullable("ServerAssignor", "string"),
+        _nullable("TopicPartitions", "[]TopicPartitions", fields=_PARTITIONS),
+    ],
+    [
+        _field("ThrottleTimeMs", "int32"),
+        _field("ErrorCode", "int16"),
+        _nullable("ErrorMessage", "string"),
+        _nullable("MemberId", "string"),
+        _field("MemberEpoch", "int32"),
+        _field("HeartbeatIntervalMs", "int32"),
+        _nullable(
+            "Assignment", "Assignment", fields=[_field("Topics", "[]TopicPartitions", fields=_PARTITIONS)]
+        ),
+    ],
+)
+_ASSIGNED = [_field("Topics", "[]TopicPartitions", fields=_NAMED)]
+_Describe, _Described = _messages(
+    69,
+    [_field("GroupIds", "[]string"), _field("IncludeAuthorizedOperations", "bool")],
+    [
+        _field("ThrottleTimeMs", "int32"),
+        _field(
+            "Groups",
+            "[]DescribedGroup",
+            fields=[
+                _field("ErrorCode", "int16"),
+                _nullable("ErrorMessage", "string"),
+                _field("GroupId", "string"),
+                _field("GroupState", "string"),
+                _field("GroupEpoch", "int32"),
+                _field("AssignmentEpoch", "int32"),
+                _field("AssignorName", "string"),
+                _field(
+                    "Members",
+                    "[]Member",
+                    fields=[
+                        _field("MemberId", "string"),
+                        _nullable("InstanceId", "string"),
+                        _nullable("RackId", "string"),
+                        _field("MemberEpoch", "int32"),
+                        _field("ClientId", "string"),
+                        _field("ClientHost", "string"),
+                        _field("SubscribedTopicNames", "[]string"),
+                        _nullable("SubscribedTopicRegex", "string"),
+                        _field("Assignment", "Assignment", fields=_ASSIGNED),
+                        _field("TargetAssignment", "Assignment", fields=_ASSIGNED),
+                    ],
+                ),
+                _field("AuthorizedOperations", "int32"),
+            ],
+        ),
+    ],
+)
+
+
+def _asked(client: KafkaAdminClient, group: str, request: Any) -> Any:
+    """The coordinator's answer."""
+
+    async def send() -> Any:
+        coordinator = await client._find_coordinator_id(group)
+        return await client._manager.send(request, node_id=coordinator)
+
+    return client._manager.run(send)
+
+
+def members_named(client: KafkaAdminClient, group: str, protocol: str, name: str) -> Members:
+    """The members of a group of a protocol, "classic" or "consumer", whose client id is the name. Raises ``KafkaError``."""
+    if protocol == "classic":
+        found = client.describe_groups([group])[group].get("members") or []
+        return {one["member_id"]: one.get("group_instance_id") for one in found if one["client_id"] == name}
+    request = _Describe(group_ids=[group], include_authorized_operations=False)
+    (described,) = _asked(client, group, request).groups
+    return {one.member_id: one.instance_id for one in described.members if one.client_id == name}
+
+
+def remove(client: KafkaAdminClient, group: str, protocol: str, members: Members) -> None:
+    """Take dead members out of a group; under the protocol "consumer" one with a stable name for as long as it is away. Raises ``KafkaError``."""
+    if protocol == "classic":
+        # One with a stable name keeps its partitions until it is back; that is what the name is for.
+        dynamic = [
+            MemberToRemove(member, reason="its process was killed")
+            for member, instance in members.items()
+            if not instance
+        ]
+        if dynamic:
+            client.remove_group_members(group, dynamic)
+        return
+    for member, instance in members.items():
+        epoch = IS_BACK_SOON if instance else LEAVES
+        request = _Heartbeat(group_id=group, member_id=member, member_epoch=epoch, instance_id=instance)
+        answer = _asked(client, group, request)
+        error = for_code(answer.error_code)
+        if answer.error_code and error is not UnknownMemberIdError:
+            raise error(answer.error_message)
