@@ -211,8 +211,8 @@ class IncrementalPDP:
     def state(self) -> DependenceState:
         """What a snapshot holds, but for the model."""
         curves = {
-            name: CurveState(self._grids[name].tolist(), smoother.state())
-            for name, smoother in self._smoothers.items()
+            name: CurveState(self._grids[name].tolist(), self._smoothers[name].state())
+            for name in self.begun  # whose order is that of the features
         }
         return DependenceState(None if self._own is None else self._own.state(), curves)
 
@@ -227,7 +227,9 @@ class IncrementalPDP:
             check(
                 len(grid) == self._points
                 and bool(np.isfinite(grid).all())
-                and bool((np.diff(grid) > 0.0).all()),
+                and bool(
+                    (np.diff(grid) >= 0.0).all() and grid[0] < grid[-1]
+                ),  # a narrow one has a point twice
                 "partial dependence: points that are none",
             )
             self._grids[name], self._smoothers[name] = grid, Smoother((1, self._points), self._alpha)

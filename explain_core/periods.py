@@ -244,7 +244,7 @@ class Periods:
         check(len(state.newest) <= NEWEST, "periods: too many that are closed")
         for period, stored in zip(self._open, state.open, strict=True):
             check(
-                max(stored.records, abs(stored.offset), abs(stored.timestamp)) < 2**63,
+                max(stored.records, abs(stored.offset)) < 2**63 and -(2**63) <= stored.timestamp < 2**63,
                 "periods: a position that is none",
             )
             period.records, period.offset, period.timestamp = stored.records, stored.offset, stored.timestamp

@@ -123,7 +123,7 @@ class ExplanationShift:
         n = self.estimator._n
         self.estimator.explain_one(x, None, _minus(other, own))
         spread = 0.0 if self._before is None else moved(own, self._before)
-        self._before = own
+        self._before = None if own == {} else own  # one that names no class is none
         if self.estimator._n == n or self.estimator.increments is None:
             return
         for place, increment in enumerate(self.estimator.increments[0].tolist()):

@@ -222,6 +222,7 @@ class ChangeDetector:
         )  # fmt: skip
         self._hours[0] = self._hours[-1]
         self._rows = 0
+        self._starts[self._n] = 0  # what was there is no part of the state
         changed = np.flatnonzero(self._found[:, engine.EVIDENCE] > 0.0)
         return [self._change(j) for j in changed.tolist()] if len(changed) else []
 

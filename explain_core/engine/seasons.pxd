@@ -199,7 +199,8 @@ cdef inline void begin_anew(Seasons* s, Py_ssize_t j, int64_t hour) noexcept nog
     for k in range(in_use):
         at += s.lengths[k]
     row = FIRST_SEASON + N_ROWS * in_use
-    share = min(KNOWN * s.lengths[in_use] / row_at(s, row + ELAPSED, j)[0], 1.0)
+    # A clock that goes back takes hours away.
+    share = min(KNOWN * s.lengths[in_use] / max(row_at(s, row + ELAPSED, j)[0], 1.0), 1.0)
     row_at(s, row + ELAPSED, j)[0] *= share
     for slot in range(at, at + s.lengths[in_use]):
         own = slot_at(s, slot, j)

@@ -148,9 +148,10 @@ cdef double factor_of(Ratios r) noexcept nogil:
 cdef double skewness(Cells* c, double pooled) noexcept nogil:
     """γ of one observation, over the last 100,000."""
     cdef double variance = of(c, ALL_SQUARES) / pooled if pooled > 0.0 else 0.0
-    if not variance > 0.0:
+    cdef double cube = variance * sqrt(variance)
+    if not cube > 0.0:  # also of a variance so small that this is no number
         return 0.0
-    return of(c, ALL_CUBES) / pooled / (variance * sqrt(variance))
+    return of(c, ALL_CUBES) / pooled / cube
 
 
 cdef void take_in(Cells* c, Py_ssize_t row, double ratio, double most, double counts) noexcept nogil:

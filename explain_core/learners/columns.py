@@ -90,7 +90,7 @@ class Columns:
 
     def add(self, names: Iterable[str]) -> None:
         """Columns for the features that have none."""
-        new = [name for name in names if name not in self.index]
+        new = [name for name in dict.fromkeys(names) if name not in self.index]
         if not new:
             return
         for name in new:

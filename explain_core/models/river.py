@@ -36,7 +36,7 @@ class RiverClassifier(RiverModel):
     """
 
     def predict(self, x: Row) -> Prediction:
-        return self.wrapped.predict_proba_one(x)  # type: ignore[no-any-return]
+        return {label: float(p) for label, p in self.wrapped.predict_proba_one(x).items()}
 
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
         if not _in_batches(self.wrapped, "predict_proba_many") or not _rectangular(rows):

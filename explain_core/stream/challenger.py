@@ -113,6 +113,15 @@ class Challenger:
         except Exception as error:
             raise ChallengerFailed from error
 
+    def observe(self, x: Row) -> None:
+        """A record without a label came: let the estimators and the model know what is new in it, as the model's own do. Raises ``ChallengerFailed``."""
+        self.explained.observe(x)
+        if self.explained.in_blocks:
+            try:
+                self.explained.model.encoded(x)  # type: ignore[attr-defined]
+            except Exception as error:
+                raise ChallengerFailed from error
+
     def align(self) -> None:
         """Draw as the model does, where the next record is one to explain."""
         if self.explained.explains:

@@ -336,7 +336,7 @@ class StreamExplainer:
         prediction = slot.explained.predict(x)
         learnt = slot.explained.note(x, prediction)
         for challenger in slot.challengers:
-            challenger.explained.observe(x)  # its estimators have to know the features that the model's know
+            challenger.observe(x)
             challenger.note(x, slot.explained.unlabelled)
         alarms = [alarm for part in self.parts.values() for alarm in part.learnt([record], learnt)]
         for watch in slot.alarms:
@@ -372,9 +372,9 @@ class StreamExplainer:
         if n <= 0:  # a damaged state may leave less room than none
             return 0, []
         found = slot.fold_block(block, n)
-        (predictions, learnt), n = found[0], len(found[0][0])
-        if n == 0:
+        if not found:
             return 0, []
+        (predictions, learnt), n = found[0], len(found[0][0])
         codes = [None] if self.task == "regression" else list(self.labels.values())
         traced, offsets = [], np.array(block.offsets[:n], "<i8").view("<f8")
         for kept, (numbers, known) in zip(slot.models, found, strict=True):

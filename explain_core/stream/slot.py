@@ -90,7 +90,7 @@ class Slot:
 
     def fold_block(self, block: RecordBlock, n: int) -> list[tuple[Array, Learnt]]:
         """``predict`` and ``learn`` of the first records of a block, at most so many; predictions of the model and of its challengers, and what is known
-        of them.
+        of them; nothing where compiled code takes none of them.
         """
         own = self.explained
         xs = block.xs[:n] if self.columns is None else list(map(self.features, block.xs[:n]))
@@ -101,6 +101,9 @@ class Slot:
             for kept, (rows, ys) in zip(self.models, given, strict=True)
         ]
         n = run(streams, min(len(ys) for _, ys in given))
+        if n == 0:
+            return []
+        xs = xs[:n]
         found = [own.end_block(n, xs, truths[:n], block.served)]
         return found + [challenger.end_block(n, xs, found[0][1]) for challenger in self.challengers]
 

@@ -59,7 +59,7 @@ class Carry:
         kept = {name for name, part in new.items() if old.get(name) == part}
         for name, losses in self._losses[1].items():
             if not set(losses) <= set(self._losses[0].get(name, [])):
-                kept -= {f"explainer {name}"}
+                kept -= {f"explainer {name}", *(f"alarms importance/{name}/{loss}" for loss in losses)}
         if before.get("model", {}).get("params") != now.get("model", {}).get("params"):
             kept -= {"drift"}  # its windows have models with the parameters of before
         if not set(self.losses(1)) <= set(self.losses(0)):

@@ -175,12 +175,14 @@ def parts(identity: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             shape = of("features") | mine.get("losses", {}) | mine.get("segments", {})
             found[f"segments {name}"] = found[f"explainer {name}"] | shape
     first = next(iter(chosen.values()))
-    losses = {"losses": losses_of(identity)}
+    explained = losses_of(identity)
+    losses = {"losses": explained, "measured": measured(identity)}
     found["performance"] = model | records | {"alpha": first.alpha, "window": first.window}
     every = (
         {name: part for name, part in found.items() if name.startswith("explainer ")}
         | of("features")
         | losses
+        | {"order": [*chosen]}
     )
     segments = {name: part for name, part in found.items() if name.startswith("segments ")}
     if own.get("served"):
@@ -199,7 +201,7 @@ def parts(identity: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         if "estimated_loss" in subjects:
             found["alarms estimated"] = watching | found["estimated"]
         for name in chosen if "importance" in subjects else ():
-            for loss in losses["losses"][name]:
+            for loss in explained[name]:
                 found[f"alarms importance/{name}/{loss}"] = (
                     watching | found[f"explainer {name}"] | of("features")
                 )

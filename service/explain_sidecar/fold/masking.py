@@ -39,7 +39,11 @@ def masked(
         return record, error, None
     if _quotes(str(error), names, held):
         error = _unsaid(error, "what is wrong is not said, as it is about a field in record.masked")
-    return record._replace(value=orjson.dumps(data)), error, "fields"
+    try:
+        return record._replace(value=orjson.dumps(data)), error, "fields"
+    except orjson.JSONEncodeError:  # it reads deeper nesting than it writes
+        hidden = _unsaid(error, "the value is left out, as record.masked is set and it is nested too deeply")
+        return record._replace(value=None), hidden, "value"
 
 
 def _unsaid(error: BadRecord, why: str) -> BadRecord:

@@ -24,6 +24,7 @@ class Vocabulary:
         self.kinds: dict[str, FeatureKind] = {}
         self._fixed = list(self.labels)
         self._shape: tuple[Any, ...] = ()  # names and types of the last record's features
+        self._wanted: Mapping[str, FeatureKind] | None = None  # the kinds that its model wants
         self._task = settings.model.task
         self._limit = 2 if self._task == "binary" else MAX_CLASSES
         self._max_features = settings.record.max_features
@@ -60,9 +61,9 @@ class Vocabulary:
                     f"the label {y!r} would be class {self._limit + 1}; model.task is {self._task} and has seen {known}",
                 )
         shape = tuple(x), tuple(map(type, x.values()))
-        if shape != self._shape:
+        if shape != self._shape or wanted is not self._wanted:
             self._accept_features(x, wanted or {})
-            self._shape = shape
+            self._shape, self._wanted = shape, wanted
         if not sample.labelled:
             return None
         if self._task == "regression":
@@ -94,15 +95,15 @@ class Vocabulary:
         for name, value in x.items():
             kind: FeatureKind = "string" if type(value) is str else "number"
             before = kinds.get(name)
+            if wanted.get(name, kind) != kind:
+                raise BadRecord(
+                    "feature_type", f"feature {name!r} is a {kind}, and the model takes a {wanted[name]}"
+                )
             if before is None:
                 if name in self._group_names:
                     raise BadRecord(
                         "group_name",
                         f"feature {name!r} has the name of a group of the explainers; rename one of them",
-                    )
-                if wanted.get(name, kind) != kind:
-                    raise BadRecord(
-                        "feature_type", f"feature {name!r} is a {kind}, and the model takes a {wanted[name]}"
                     )
                 fresh[name] = kind
             elif before != kind:

@@ -12,13 +12,11 @@ import msgspec
 from explain_core.losses import Prediction
 from explain_core.state import Count, State, check
 
-MOST_TEXT = 10_000
-
 
 class Earlier(State, frozen=True):
     """A prediction that was told: of the record with that id and offset, a number, or (code, probability) of each class that it named."""
 
-    id: Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_TEXT)]
+    id: Annotated[str, msgspec.Meta(min_length=1)]
     offset: Count
     timestamp: int
     value: float | None
