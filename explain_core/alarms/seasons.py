@@ -51,6 +51,8 @@ def problem(lengths: Any, profile: Any, seasons: Any) -> str | None:
         seen = (profile[at : at + length, COUNT] > 0.0).sum(axis=0)
         if (seasons[row + SEEN] != seen).any():
             return "slots that were never seen"
+        if ((seasons[IN_USE] == (row - FIRST_SEASON) // ROWS) & (seasons[row + ELAPSED] < 1.0)).any():
+            return "a season that is not known"
         at += length
         row += ROWS
     return None

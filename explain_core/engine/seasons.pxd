@@ -100,6 +100,8 @@ cdef inline bint adopt(Seasons* s, Py_ssize_t j, double steps, double warm) noex
         return False
     for k in range(s.n):
         row_at(s, row + ELAPSED, j)[0] += steps
+        if k == row_at(s, IN_USE, j)[0]:  # a clock that goes back takes hours away, but a season in use stays known
+            row_at(s, row + ELAPSED, j)[0] = max(row_at(s, row + ELAPSED, j)[0], 1.0)
         if k > row_at(s, IN_USE, j)[0] and row_at(s, row + ELAPSED, j)[0] >= KNOWN * s.lengths[k]:
             count, total = 0.0, 0.0
             for slot in range(at, at + s.lengths[k]):
@@ -199,8 +201,7 @@ cdef inline void begin_anew(Seasons* s, Py_ssize_t j, int64_t hour) noexcept nog
     for k in range(in_use):
         at += s.lengths[k]
     row = FIRST_SEASON + N_ROWS * in_use
-    # A clock that goes back takes hours away.
-    share = min(KNOWN * s.lengths[in_use] / max(row_at(s, row + ELAPSED, j)[0], 1.0), 1.0)
+    share = min(KNOWN * s.lengths[in_use] / row_at(s, row + ELAPSED, j)[0], 1.0)
     row_at(s, row + ELAPSED, j)[0] *= share
     for slot in range(at, at + s.lengths[in_use]):
         own = slot_at(s, slot, j)

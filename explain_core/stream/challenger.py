@@ -115,12 +115,12 @@ class Challenger:
 
     def observe(self, x: Row) -> None:
         """A record without a label came: let the estimators and the model know what is new in it, as the model's own do. Raises ``ChallengerFailed``."""
-        self.explained.observe(x)
-        if self.explained.in_blocks:
-            try:
+        try:
+            self.explained.observe(x)
+            if self.explained.in_blocks:
                 self.explained.model.encoded(x)  # type: ignore[attr-defined]
-            except Exception as error:
-                raise ChallengerFailed from error
+        except Exception as error:
+            raise ChallengerFailed from error
 
     def align(self) -> None:
         """Draw as the model does, where the next record is one to explain."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka.admin import KafkaAdminClient, MemberToRemove
-from kafka.errors import UnknownMemberIdError, for_code
+from kafka.errors import GroupIdNotFoundError, KafkaError, UnknownMemberIdError, for_code
 from kafka.protocol.api_message import ApiMessage, ApiMessageData
 
 Members = dict[str, str | None]
@@ -115,13 +115,27 @@ def _asked(client: KafkaAdminClient, group: str, request: Any) -> Any:
     return client._manager.run(send)
 
 
+def _raise(answer: Any, fine: type[KafkaError]) -> None:
+    """Raise the error of an answer, if there is one that is not fine."""
+    error = for_code(answer.error_code)
+    if answer.error_code and error is not fine:
+        raise error(answer.error_message)
+
+
 def members_named(client: KafkaAdminClient, group: str, protocol: str, name: str) -> Members:
     """The members of a group of a protocol, "classic" or "consumer", whose client id is the name. Raises ``KafkaError``."""
     if protocol == "classic":
-        found = client.describe_groups([group])[group].get("members") or []
-        return {one["member_id"]: one.get("group_instance_id") for one in found if one["client_id"] == name}
+        found = client.describe_groups([group])[group]
+        if found["error"]:
+            raise KafkaError(found["error"])
+        return {
+            one["member_id"]: one.get("group_instance_id")
+            for one in found["members"]
+            if one["client_id"] == name
+        }
     request = _Describe(group_ids=[group], include_authorized_operations=False)
     (described,) = _asked(client, group, request).groups
+    _raise(described, GroupIdNotFoundError)
     return {one.member_id: one.instance_id for one in described.members if one.client_id == name}
 
 
@@ -140,7 +154,4 @@ def remove(client: KafkaAdminClient, group: str, protocol: str, members: Members
     for member, instance in members.items():
         epoch = IS_BACK_SOON if instance else LEAVES
         request = _Heartbeat(group_id=group, member_id=member, member_epoch=epoch, instance_id=instance)
-        answer = _asked(client, group, request)
-        error = for_code(answer.error_code)
-        if answer.error_code and error is not UnknownMemberIdError:
-            raise error(answer.error_message)
+        _raise(_asked(client, group, request), UnknownMemberIdError)

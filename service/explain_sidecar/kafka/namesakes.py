@@ -42,10 +42,13 @@ class Namesakes:
             self._looking.start()
 
     def _dismiss(self, own: str) -> None:
-        from explain_sidecar.kafka.operators import dismiss
+        from explain_sidecar.kafka.operators import Unsupported, dismiss
 
         try:
             found = dismiss(self._settings, self._name, own)
+        except Unsupported as error:
+            self._due = math.inf
+            log.warning("a dead process that is a member of the group is left to the brokers: %s", error)
         except UserError as error:
             log.info(
                 "whether a dead process is a member of the group as %s is not known: %s", self._name, error
