@@ -239,6 +239,29 @@ def test_versions_may_have_other_columns_and_other_orders_of_classes(tmp_path):
     assert error_classes(line.fold([{"new": 1, "label": 0, "served_by": "v1"}])) == ["no_features"]
 
 
+def test_a_record_cannot_fix_the_kind_of_another_version_s_feature(tmp_path):
+    write(tmp_path, "v1", columns=["a"], feature="a")
+    line = VersionedPartition(versioned(write(tmp_path, "v2", columns=["b"], feature="b")))
+    own, other = {"a": 0.1, "label": 1, "served_by": "v1"}, {"label": 1, "served_by": "v2"}
+    line.fold([own])
+    # v2 is loaded for a record that has none of its features, so that b is read; what kind it is, only v2 can say.
+    assert error_classes(line.fold([{**other, "b": None}])) == ["no_features"]
+    for line in (line.restart(), line):
+        assert error_classes(line.fold([{**own, "b": "red"}])) == ["feature_type"]
+        assert error_classes(line.fold([{**other, "b": 0.2}, {**own, "b": 0.3}])) == []
+        assert line.state.versions.open["v2"].slot.explained.records == 1
+
+
+def test_groups_are_those_of_a_version_s_features(tmp_path):
+    write(tmp_path, "v1", columns=["a"], feature="a")
+    pattern = write(tmp_path, "v2")
+    explainers = [{**chosen, "groups": {"both": ["b", "c"]}} for chosen in EXPLAINERS]
+    known = versioned(pattern, explainers=explainers, record={"features": ["a", "b", "c"]})
+    found = messages(VersionedPartition(known).fold(records(["v1", "v2"] * 10)))
+    players = {m["version"]["name"]: set(m["importance"]["ipfi"]["cross_entropy"]) for m in found}
+    assert players == {"v1": {"a"}, "v2": {"a", "both"}}
+
+
 def test_a_model_that_does_not_fit_the_partition_is_refused(tmp_path, caplog):
     write(tmp_path, "v1")
     (tmp_path / "v2.json").write_bytes(b"{")

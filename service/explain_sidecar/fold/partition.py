@@ -253,7 +253,7 @@ class PartitionState:
             version = self._open.find(sample.version)
             version.check(sample.x)
             served = self._vocabulary.served(sample.served, sample.y, version.labels)
-            y = self._vocabulary.accept(sample, version.labels, version.slot.wanted)
+            y = self._vocabulary.accept(sample, version.labels, version.wanted)
         except BadRecord as error:
             return self._reject(record, error)
         self.rejections.add(rejected=False)

@@ -8,7 +8,7 @@ version was refused the first time too, and is again. The sha256 of what was loa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from explain_core.artefacts.artefact import Artefact
 from explain_core.artefacts.relabelled import relabelled
 from explain_core.engine.stream import LONGEST
-from explain_core.models import Model, Row
+from explain_core.models import FeatureKind, Model, Row
 from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, check
 from explain_core.stream import StreamExplainer
@@ -32,7 +32,7 @@ from explain_sidecar.fold.models import challenger_artefact, first, load_challen
 from explain_sidecar.fold.options import check_weights, options_of, refused
 from explain_sidecar.fold.vocabulary import Vocabulary
 from explain_sidecar.formats.errors import BadRecord
-from explain_sidecar.settings import Settings
+from explain_sidecar.settings import ExplainerSettings, Settings
 from explain_sidecar.settings.model import MAX_VERSION
 
 MAX_PINS = 1_000
@@ -84,11 +84,14 @@ Find = Callable[[str, Unfit], Artefact | None]
 
 
 class Version:
-    """An open version: its slot in the stream, and the codes of its classes where these are fixed. ``seen``: records of the partition when it last served one."""
+    """An open version: its slot in the stream, and the codes of its classes where these are fixed.
+
+    ``seen``: records of the partition when it last served one. ``wanted``: the kinds of the features whose kind it fixes, or another version.
+    """
 
     def __init__(self, name: str, slot: Slot, labels: Mapping[Any, int]) -> None:
         self.name, self.slot, self.labels = name, slot, labels
-        self.seen = 0
+        self.seen, self.wanted = 0, slot.wanted
 
     def check(self, x: Row) -> None:
         """Raise ``BadRecord`` where a record has none of the version's features."""
@@ -96,6 +99,16 @@ class Version:
             raise BadRecord(
                 "no_features", "the record has no feature of its model's version that is not null"
             )
+
+
+def _of_features(chosen: ExplainerSettings, features: Collection[str]) -> ExplainerSettings:
+    """An explainer's settings, with what its groups have of these features."""
+    groups = {
+        name: found
+        for name, group in chosen.groups.items()
+        if (found := [feature for feature in group if feature in features])
+    }
+    return chosen.model_copy(update={"groups": groups})
 
 
 class OneModel:
@@ -233,6 +246,7 @@ class ModelVersions:
         self.columns += [column for column in self._of_both(artefact) if column not in self.columns]
         self._vocabulary.learn(artefact.classes or ())
         self._ready = self._version(name, artefact)
+        self._want()
         self.loads += 1
         self.pins[name] = artefact.sha256
         for old in list(self.pins):
@@ -276,7 +290,12 @@ class ModelVersions:
         )
         if record.features is not None:
             own = [feature for feature in record.features if feature in columns]
-            settings = settings.model_copy(update={"record": record.model_copy(update={"features": own})})
+            settings = settings.model_copy(
+                update={
+                    "record": record.model_copy(update={"features": own}),
+                    "explainers": [_of_features(chosen, own) for chosen in settings.explainers],
+                }
+            )
         try:
             slot = self._stream.slot(
                 model,
@@ -295,6 +314,16 @@ class ModelVersions:
     def _close(self, name: str) -> None:
         self.kept[name] = self.open.pop(name).slot.explained.model
         del self._stream.slots[name]
+        self._want()
+
+    def _want(self) -> None:
+        """A feature that one version does not take may be another's: its records must not fix it as what the other cannot take."""
+        loaded = [*self.open.values(), *([] if self._ready is None else [self._ready])]
+        wanted: dict[str, FeatureKind] = {}
+        for version in sorted(loaded, key=lambda version: version.name):
+            wanted |= version.slot.wanted
+        for version in loaded:
+            version.wanted = wanted | version.slot.wanted
 
     @property
     def _static(self) -> bool:
@@ -341,6 +370,7 @@ class ModelVersions:
             self.kept[name] = self._version(name, self._reloaded(name)).slot.explained.model
         if data.ready is not None:
             self._ready = self._version(data.ready, self._reloaded(data.ready))
+        self._want()
 
     def _reloaded(self, name: str) -> Artefact:
         """The artefact of a version that was loaded before."""
