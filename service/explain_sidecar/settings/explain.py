@@ -61,9 +61,12 @@ class ExplainerSettings(Section):
         default_factory=dict, description="What the estimator's class is called with besides, if it is yours."
     )
     name: str | None = Field(None, min_length=1, description="Name in the messages; by default its kind.")
-    alpha: float | None = Field(None, gt=0, le=1, description="Smoothing parameter; by default 0.001.")
+    alpha: float | None = Field(None, ge=1e-12, le=1, description="Smoothing parameter; by default 0.001.")
     window: float | None = Field(
-        None, ge=1, description="Instead of alpha: as smooth as a window of this many records."
+        None,
+        ge=1,
+        le=1e12,
+        description="Instead of alpha: as smooth as a window of this many records.",
     )
     n_samples: int | None = Field(
         None,
