@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import Self
 
 from explain_sidecar.broker.embedded import Broker, free_port
 from tests.brokers import BRIEF_SESSION
@@ -162,4 +163,36 @@ def proxied_broker(data: Path | None, more: Mapping[str, str] = MappingProxyType
         **BRIEF_SESSION,
         **more,
     }
-    return Broker(data, port=direct, config=config), Proxy(proxy, behind)
+    made = Controlled if more.get("process.roles") == "broker" else Broker
+    return made(data, port=direct, config=config), Proxy(proxy, behind)
+
+
+class Controlled(Broker):
+    """A broker whose controller is a process of its own and lives on when the broker is killed, as that of a cluster does.
+
+    Kafka 4.3.0 with both in one process loads the group's coordinator of the epoch before the kill, then that of the new one, and may take
+    the first for the second. This controller lets the broker in once its old session is over.
+    """
+
+    def __init__(self, data: Path | None, port: int, config: Mapping[str, str]) -> None:
+        voter = f"2@{config['controller.quorum.voters'].partition('@')[2]}"
+        *listeners, controller = config["listeners"].split(",")
+        common = {**config, "controller.quorum.voters": voter}
+        super().__init__(data, port, config={**common, "listeners": ",".join(listeners)})
+        own = {"process.roles": "controller", "node.id": "2", "listeners": controller}
+        # Not in the broker's folder, whose disk may be full.
+        self._controller = _Controller(config={**common, **own, "advertised.listeners": controller})
+
+    def start(self) -> Self:
+        if not self._controller.pid:
+            self._controller.start()
+        return super().start()
+
+    def stop(self) -> None:
+        super().stop()
+        self._controller.stop()
+
+
+class _Controller(Broker):
+    def _wait_until_it_answers(self) -> None:
+        """No client reaches it; the broker does, which waits for it."""

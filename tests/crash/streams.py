@@ -175,7 +175,9 @@ def new_protocol() -> Stream:
         for least in ("", "min.")
     }
     environment = {"EXPLAIN_KAFKA__GROUP_PROTOCOL": "consumer", "EXPLAIN_KAFKA__CONFIG": "{}"}
-    return replace(MIXED, environment=lambda number: environment, broker=limits)
+    return replace(
+        MIXED, environment=lambda number: environment, broker={"process.roles": "broker", **limits}
+    )
 
 
 BAD = "bad"
