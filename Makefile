@@ -23,6 +23,9 @@ help: ## list the targets
 .PHONY: setup
 setup: .venv/dev .venv/engine .venv/broker.aot $(PARSER) $(CHROMIUM) ## create .venv with the locked packages for development
 
+.PHONY: engine
+engine: .venv/engine ## compile what has changed of explain_core/engine/
+
 .PHONY: demo
 demo: .venv/demo .venv/engine ## explain a year of real flights on a local broker, in the terminal and the browser
 	$(BIN)/explain-sidecar demo

@@ -240,10 +240,19 @@ def codes_of(losses: Sequence[Loss], task: Task = "classification") -> NDArray[n
     known = NAMED | LABEL_FREE
     of = " of a number" if task == "regression" else ""
     codes = [
-        LOSSES.index(loss.name + of * loss.label_free) if known.get(loss.name) is loss else FOREIGN
+        LOSSES.get(loss.name + of * loss.label_free, FOREIGN) if known.get(loss.name) is loss else FOREIGN
         for loss in losses
     ]
     return np.array(codes, np.int64)
+
+
+def names_of(task: Task) -> list[str]:
+    """The losses of a task that go by a name.
+
+    >>> names_of("regression")
+    ['squared', 'absolute', 'huber']
+    """
+    return [name for name, loss in NAMED.items() if loss.task == task]
 
 
 _TASKS: dict[Task, str] = {
@@ -326,7 +335,7 @@ def get(
             f"loss: {found.name!r} says how far predictions move, not how wrong they are; it is for the losses of an explainer of its own. Name one of {', '.join(NAMED)}"
         )
     if task is not None and found.task != task and not found.label_free:
-        fitting = ", ".join(name for name, known in NAMED.items() if known.task == task)
+        fitting = ", ".join(names_of(task))
         raise ValueError(
             f"loss: {found.name!r} is a {found.task} loss and the task is {_TASKS[task]}; use one of {fitting}"
         )

@@ -1,6 +1,6 @@
 # Sums, squares, losses and random numbers with the bits of Python's own.
 
-from libc.math cimport fabs, isfinite, log, pow
+from libc.math cimport NAN, fabs, isfinite, log, pow
 from libc.stdint cimport int64_t, uint64_t
 
 cdef extern from "Python.h":
@@ -20,7 +20,7 @@ cdef enum:
     SHIFT_2 = 27
     SHIFT_3 = 31
 
-# explain_core.losses.codes_of
+# LOSSES in smoothing.pyx has the names. Those of probabilities come first, before MOVED; those of a number from SQUARED on.
 cdef enum:  # Loss
     CROSS_ENTROPY
     ZERO_ONE
@@ -124,12 +124,14 @@ cdef inline double loss(int64_t code, double y, const double* p, Py_ssize_t n) n
             value = p[i] - (1.0 if i == own else 0.0)
             result += value * value
         return result
-    rival = 0.0
-    for i in range(n):
-        if p[i] > rival and i != own:
-            rival = p[i]
-    value = 1.0 - ((p[own] if own >= 0 else 0.0) - rival)
-    return 0.0 if 0.0 > value else value
+    if code == HINGE:
+        rival = 0.0
+        for i in range(n):
+            if p[i] > rival and i != own:
+                rival = p[i]
+        value = 1.0 - ((p[own] if own >= 0 else 0.0) - rival)
+        return 0.0 if 0.0 > value else value
+    return NAN  # a code without a branch here
 
 
 cdef inline double loss_from(int64_t code, double y, const double* own, const double* p, Py_ssize_t n) noexcept nogil:

@@ -4,7 +4,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-LOSSES: tuple[str, ...]
+LOSSES: dict[str, int]
 LIMIT: float
 LEFT: float
 SCALES: tuple[int, int]

@@ -5,11 +5,21 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from explain_core.engine.arithmetic cimport SQUARED, loss
+from explain_core.engine.arithmetic cimport ABSOLUTE, BRIER, CROSS_ENTROPY, HINGE, HUBER, MOVED, MOVED_NUMBER, SQUARED, ZERO_ONE, loss
 from explain_core.engine.explaining cimport empty_losses
 
-LOSSES = "cross_entropy", "zero_one", "brier", "hinge", "prediction", "squared", "absolute", "huber", "prediction of a number"
-"""The losses that compiled code computes, in the order of their codes."""
+LOSSES = {
+    "cross_entropy": CROSS_ENTROPY,
+    "zero_one": ZERO_ONE,
+    "brier": BRIER,
+    "hinge": HINGE,
+    "prediction": MOVED,
+    "squared": SQUARED,
+    "absolute": ABSOLUTE,
+    "huber": HUBER,
+    "prediction of a number": MOVED_NUMBER,
+}
+"""The losses that compiled code computes, with their codes."""
 
 cpdef enum:
     BLOCK = 100  # observations

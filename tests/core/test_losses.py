@@ -12,32 +12,36 @@ from explain_core.models.empty import Performance
 P = {"a": 0.5, "b": 0.3, "c": 0.2}
 
 
-@pytest.mark.parametrize(
-    ("name", "y", "prediction", "expected"),
-    [
-        ("cross_entropy", "a", P, math.log(2)),
-        ("cross_entropy", "new", P, -math.log(1e-7)),
-        ("cross_entropy", "a", {}, -math.log(1e-7)),
-        ("cross_entropy", "a", {"a": 0.2, "b": 0.2}, math.log(2)),
-        ("cross_entropy", "a", {"a": 7.0, "b": 0.0}, 0.0),
-        ("zero_one", "a", P, 0.0),
-        ("zero_one", "b", P, 1.0),
-        ("zero_one", "b", {"a": 0.5, "b": 0.5}, 1.0),
-        ("zero_one", "a", {}, 1.0),
-        ("brier", "a", P, 0.25 + 0.09 + 0.04),
-        ("brier", "new", P, 1.0 + 0.25 + 0.09 + 0.04),
-        ("brier", "a", {}, 1.0),
-        ("hinge", "a", P, 1.0 - (0.5 - 0.3)),
-        ("hinge", "c", P, 1.0 + 0.3),
-        ("hinge", "a", {"a": 1.0}, 0.0),
-        ("squared", 1.0, 3.0, 4.0),
-        ("absolute", 1.0, 3.0, 2.0),
-        ("huber", 1.0, 1.5, 0.125),
-        ("huber", 1.0, 4.0, 2.5),
-    ],
-)
+BY_HAND = [
+    ("cross_entropy", "a", P, math.log(2)),
+    ("cross_entropy", "new", P, -math.log(1e-7)),
+    ("cross_entropy", "a", {}, -math.log(1e-7)),
+    ("cross_entropy", "a", {"a": 0.2, "b": 0.2}, math.log(2)),
+    ("cross_entropy", "a", {"a": 7.0, "b": 0.0}, 0.0),
+    ("zero_one", "a", P, 0.0),
+    ("zero_one", "b", P, 1.0),
+    ("zero_one", "b", {"a": 0.5, "b": 0.5}, 1.0),
+    ("zero_one", "a", {}, 1.0),
+    ("brier", "a", P, 0.25 + 0.09 + 0.04),
+    ("brier", "new", P, 1.0 + 0.25 + 0.09 + 0.04),
+    ("brier", "a", {}, 1.0),
+    ("hinge", "a", P, 1.0 - (0.5 - 0.3)),
+    ("hinge", "c", P, 1.0 + 0.3),
+    ("hinge", "a", {"a": 1.0}, 0.0),
+    ("squared", 1.0, 3.0, 4.0),
+    ("absolute", 1.0, 3.0, 2.0),
+    ("huber", 1.0, 1.5, 0.125),
+    ("huber", 1.0, 4.0, 2.5),
+]
+
+
+@pytest.mark.parametrize(("name", "y", "prediction", "expected"), BY_HAND)
 def test_loss_has_the_value_worked_out_by_hand(name, y, prediction, expected):
     assert losses.get(name)(y, prediction) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def test_each_named_loss_has_a_value_worked_out_by_hand():
+    assert {name for name, *_ in BY_HAND} == set(losses.NAMED)
 
 
 def test_a_cross_entropy_is_16_at_most_and_the_records_are_counted_of_which_it_would_be_more():
@@ -98,6 +102,12 @@ def test_a_callable_with_the_name_of_a_loss_stays_itself():
 
     assert losses.get(squared, "regression")(1.0, 1.0) == 7.0
     assert not losses.get(squared, "regression").quadratic
+
+
+def test_a_named_loss_that_compiled_code_does_not_know_is_computed_by_python(monkeypatch):
+    monkeypatch.setitem(losses.NAMED, "slow", Loss("slow", "probabilities", losses.brier, quadratic=True))
+    performances = [Performance([losses.get(name)], None) for name in ("slow", "brier")]
+    assert [performance.update("a", P) for performance in performances] == [[pytest.approx(0.38)]] * 2
 
 
 def test_losses_survive_pickling_and_named_ones_stay_the_same_object():

@@ -7,7 +7,7 @@ import pytest
 
 from explain_core.bands import half_width
 from explain_core.engine.smoothing import BLOCK, CUBES, KEPT, MEAN, NEWEST, OPEN_2, SIZE, SQUARES, VALUE, N
-from explain_core.losses import FOREIGN, get
+from explain_core.losses import FOREIGN, codes_of, get, names_of
 from explain_core.models import empty
 from explain_core.models.empty import EmptyModel, Performance, mean_prediction
 from explain_core.smoothing import Smoother, alpha_of
@@ -159,7 +159,8 @@ def test_the_mean_prediction_counts_an_absent_class_as_zero():
 
 @pytest.mark.parametrize("classes", [True, False])
 def test_compiled_performance_has_the_bits_of_pythons(classes, monkeypatch):
-    names = ["cross_entropy", "zero_one", "brier", "hinge"] if classes else ["squared", "absolute", "huber"]
+    names = names_of("classification" if classes else "regression")
+    assert FOREIGN not in codes_of([get(name) for name in names])
     performances = [Performance([get(name) for name in names], 0.05) for _ in range(2)]
     rng = np.random.default_rng(7)
     for i in range(300):

@@ -246,10 +246,10 @@ def test_a_record_cannot_fix_the_kind_of_another_version_s_feature(tmp_path):
     line.fold([own])
     # v2 is loaded for a record that has none of its features, so that b is read; what kind it is, only v2 can say.
     assert error_classes(line.fold([{**other, "b": None}])) == ["no_features"]
-    for line in (line.restart(), line):
-        assert error_classes(line.fold([{**own, "b": "red"}])) == ["feature_type"]
-        assert error_classes(line.fold([{**other, "b": 0.2}, {**own, "b": 0.3}])) == []
-        assert line.state.versions.open["v2"].slot.explained.records == 1
+    for each in (line.restart(), line):
+        assert error_classes(each.fold([{**own, "b": "red"}])) == ["feature_type"]
+        assert error_classes(each.fold([{**other, "b": 0.2}, {**own, "b": 0.3}])) == []
+        assert each.state.versions.open["v2"].slot.explained.records == 1
 
 
 def test_groups_are_those_of_a_version_s_features(tmp_path):

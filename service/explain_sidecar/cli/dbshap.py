@@ -43,7 +43,7 @@ def _factorisations(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--loss",
     metavar="NAME",
-    help="zero_one (the default), cross_entropy, brier or hinge; for a number squared, absolute or huber.",
+    help="Of the model, such as brier; zero_one by default, or squared where the label is a number. A name that is none is answered with all.",
 )
 @_factorisations
 @click.option(

@@ -125,7 +125,7 @@ class ChallengerSettings(SourceSettings):
     )
     limits: Annotated[dict[str, Annotated[float, Field(gt=0.0)]], Part("comparison")] = Field(
         default_factory=dict,
-        description="By loss: a record's difference counts up to ± this. By default zero_one 1, brier and hinge 2, which cut nothing; for other losses the records say.",
+        description="By loss: a record's difference counts up to ± this. By default the loss's largest value, such as zero_one's 1, which cuts nothing; of a loss without one the records say.",
     )
     shift_every: Annotated[int | None, Part("shift")] = Field(
         None,
