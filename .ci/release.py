@@ -178,7 +178,10 @@ def _wheels(source: Path, folder: Path, number: str, scratch: Path) -> Iterator[
     if not shutil.which("apt-get") or os.geteuid():
         yield "the proof that the wheels work on aarch64, emulated: it needs Debian, and root"
     else:
-        emulated = _run(source / ".ci" / "aarch64.sh", folder, BIN / "python", cwd=source).split()
+        (wheel,) = folder.glob("explanation_sidecar-*_aarch64.whl")
+        _run(source / ".ci" / "aarch64.sh", scratch / "aarch64", wheel, BIN / "python", cwd=source)
+        python = scratch / "aarch64" / "bin" / "python"
+        emulated = _run(python, source / ".ci" / "digest.py", cwd=source).split()
         at = emulated.index("linear")
         digests["aarch64"] = f"linear {emulated[at + 1]}"
         click.echo(f"aarch64: {digests['aarch64']}", err=True)

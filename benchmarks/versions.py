@@ -4,13 +4,13 @@ For each row records are produced, ``explain-sidecar run --workers 2`` is killed
 the end. What readers of committed messages see of every output is compared with the oracle, which this Python computes, byte for
 byte, headers included; where a Python's C library is another one, with the oracle that it computes itself. This Python meets
 every broker, the others meet the last one, or with ``--all-pairs`` each. A Python that is not on this machine is taken from
-Debian's packages.
+Debian's packages; ``aarch64`` is one for another machine, emulated.
 """
 
 from __future__ import annotations
 
 import json
-import platform
+import os
 import random
 import shutil
 import subprocess
@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -43,6 +43,7 @@ ROOT = Path(__file__).parents[1]
 RELEASES = ("3.3.2", "3.9.1", "4.0.0", KAFKA_VERSION)
 PYTHONS = ("python3.12", "python3.13", "python3.14")
 PARTITIONS = 2
+EMULATED = "aarch64"
 HALF = 600
 """Records before the kill, and after it."""
 
@@ -124,8 +125,23 @@ def server(name: str) -> Iterator[tuple[str, Broker]]:
             yield f"Apache Kafka {name}", broker
 
 
+def emulated(folder: Path) -> str | None:
+    """Debian's Python for aarch64, emulated, with a wheel of this checkout for that machine; None without Debian, or root."""
+    if not shutil.which("apt-get") or os.geteuid():
+        return None
+    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT]  # fmt: skip
+    subprocess.run(wheel, check=True, env={**os.environ, "ENGINE_PLATFORM": "manylinux_2_28_aarch64"})
+    (made,) = folder.glob("explanation_sidecar-*.whl")
+    home = folder / EMULATED
+    subprocess.run([ROOT / ".ci" / "aarch64.sh", home, made, sys.executable], check=True, stdout=sys.stderr)
+    (home / "site" / "benchmarks").symlink_to(ROOT / "benchmarks")
+    return f"{home}/bin/python"
+
+
 def installed(name: str, folder: Path) -> str | None:
     """A Python with this checkout, whose engine serves every Python, and the locked dependencies; None where there is no such Python."""
+    if name == EMULATED:
+        return emulated(folder)
     found: str | Path | None = shutil.which(name)
     if found is None or subprocess.run([found, "--version"], capture_output=True).returncode:
         found = unpacked(name, folder / f"debian-{name}")
@@ -144,17 +160,24 @@ def installed(name: str, folder: Path) -> str | None:
     return python
 
 
-def c_library(python: str) -> str:
-    """Whose exp and log have a part in the bytes: another release of it may round the last bit otherwise."""
-    code = "import os; print(os.confstr(n) if (n := 'CS_GNU_LIBC_VERSION') in os.confstr_names else '')"
-    command = [python, "-c", code]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+@cache
+def about(python: str) -> tuple[str, str, str]:
+    """Its version, its machine, and its C library, whose exp and log have a part in the bytes: another release of it may round the last bit otherwise."""
+    code = """
+import os, platform
+print(platform.python_version())
+print(platform.machine())
+print(os.confstr(name) if (name := "CS_GNU_LIBC_VERSION") in os.confstr_names else "")
+"""
+    done = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True)
+    version, machine, library = done.stdout.split("\n")[:3]
+    return version, machine, library
 
 
 def own_oracle(line: Pipeline, python: str) -> list[str]:
     """The differences that the oracle finds under that Python, with its C library."""
     done = subprocess.run(
-        [python, "-m", "benchmarks.oracle"],
+        [python, "-P", "-m", "benchmarks.oracle"],
         env=worker_environment() | line.environment,
         capture_output=True,
         text=True,
@@ -169,7 +192,7 @@ def outcome(broker: Broker, python: str) -> tuple[bool, str]:
         count, difference = main_job(line, python)
         if not difference:
             return True, f"{count:,} messages, equal bytes"
-        if c_library(python) == c_library(sys.executable):
+        if about(python)[1:] == about(sys.executable)[1:]:
             return False, difference
         differences = own_oracle(line, python)
         return not differences, (
@@ -182,7 +205,7 @@ def outcome(broker: Broker, python: str) -> tuple[bool, str]:
 
 @click.command(help=__doc__)
 @click.option("--broker", "brokers", multiple=True, default=RELEASES, show_default=True, help="A release of Apache Kafka, or NAME=HOST:PORT for a broker that runs.")  # fmt: skip
-@click.option("--python", "pythons", multiple=True, default=PYTHONS, show_default=True, help="Another Python.")  # fmt: skip
+@click.option("--python", "pythons", multiple=True, default=PYTHONS, show_default=True, help="Another Python; aarch64 for one that is emulated (Debian, as root).")  # fmt: skip
 @click.option("--all-pairs", is_flag=True, help="Let every Python meet every broker.")
 def main(brokers: tuple[str, ...], pythons: tuple[str, ...], all_pairs: bool) -> None:
     table = Table("broker", "Python", "machine", "C library", "with a kill in the middle", box=MARKDOWN)
@@ -194,24 +217,15 @@ def main(brokers: tuple[str, ...], pythons: tuple[str, ...], all_pairs: bool) ->
         for number, name in enumerate(brokers):
             with server(name) as (title, broker):
                 last = others if all_pairs or number == len(brokers) - 1 else {}
-                for title_of_python, python in {
-                    f"python{platform.python_version()}": sys.executable,
-                    **last,
-                }.items():
+                for wanted, python in {"this one": sys.executable, **last}.items():
                     fine, said = (
                         outcome(broker, python)
                         if python
                         else (True, "not run: there is none here, nor in Debian")
                     )
                     failed |= not fine
-                    table.add_row(
-                        title,
-                        title_of_python.removeprefix("python"),
-                        platform.machine(),
-                        c_library(python) if python else "",
-                        said,
-                    )
-                    sys.stderr.write(f"{title}, {title_of_python}: {said}\n")
+                    table.add_row(title, *(about(python) if python else (wanted, "", "")), said)
+                    sys.stderr.write(f"{title}, {wanted}: {said}\n")
     Console(width=160).print(table)
     sys.exit(failed)
 
