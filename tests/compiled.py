@@ -15,8 +15,8 @@ esac
 
 
 def compiled(folder: Path) -> dict[str, str]:
-    """The environment of such a build; the compiler is in ``folder``. Cython translates the sources in any case, so that none may be missing."""
+    """The environment of such a build; the compiler is in ``folder``. Cython, or what it keeps of the same sources, needs each of them."""
     compiler = folder / "cc"
     compiler.write_text(COMPILER)
     compiler.chmod(0o755)
-    return {**os.environ, "CC": str(compiler)}
+    return {**os.environ, "CC": str(compiler), "CYTHON_CACHE_DIR": str(ROOT / "build" / "cython")}

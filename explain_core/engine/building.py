@@ -6,6 +6,7 @@ built by one Python serve every later one. Environment variables:
 
 - ``CC``: another C compiler.
 - ``ENGINE_PLATFORM``: the tag of the wheel to build, one of ``PLATFORMS``, where it is not this machine's.
+- ``CYTHON_CACHE_DIR``: a folder that keeps the C of sources that were translated before.
 - ``ENGINE_CHECKED=1``: bounds are checked at each access to an array that Python owns; for tests.
 """
 
@@ -67,6 +68,7 @@ class BuildEngine(build_ext):
             include_path=[str(package.parent)],
             compiler_directives=DIRECTIVES,
             build_dir=BUILD,
+            cache="CYTHON_CACHE_DIR" in os.environ,
             quiet=True,
         )
         for ours, one in zip(self.extensions, translated, strict=True):
