@@ -31,7 +31,7 @@ SHIFT = {
     "records": 980,
     "tolerance": 0.01,
     "features": {"dep_hour": {"share": 0.21, "found": True}},
-    "sentence": "the challenger uses dep_hour otherwise than the model, by 21 % of the variance of its predictions: mean of 980 records",
+    "sentence": "the challenger uses dep_hour differently from the model, by 21 % of the variance of the model's predictions: mean of 980 records",
 }
 
 
@@ -95,7 +95,7 @@ class ExplanationShift:
     )
     sentence: str = described(
         "The difference in words.",
-        "the challenger uses dep_hour otherwise than the model, by 21 % of the variance of its predictions: mean of 980 records",
+        "the challenger uses dep_hour differently from the model, by 21 % of the variance of the model's predictions: mean of 980 records",
     )
 
 

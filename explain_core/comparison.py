@@ -15,7 +15,7 @@ from explain_core.figures import figures
 from explain_core.importance import estimator
 from explain_core.importance.base import AnyLoss, IncrementalEstimator
 from explain_core.importance.group import grouped
-from explain_core.losses import Loss, Task
+from explain_core.losses import AnyTask, Loss
 from explain_core.models import Row, check_prediction, wrap
 from explain_core.models.empty import Performance
 from explain_core.random import derive_seed
@@ -194,7 +194,7 @@ class Comparison:
         model: Any,
         challenger: Any,
         *,
-        task: Task = "classification",
+        task: AnyTask = "classification",
         losses: Sequence[AnyLoss] | AnyLoss | None = None,
         alpha: float | None = 0.001,
         estimators: Sequence[str] = ("ipfi",),

@@ -9,7 +9,7 @@ import numpy as np
 
 from explain_core.engine.smoothing import BLOCK
 from explain_core.figures import rough
-from explain_core.losses import Prediction, Task
+from explain_core.losses import AnyTask, Prediction, kind_of
 from explain_core.models import Row, wrap
 from explain_core.reservoirs import GeometricReservoir, Reservoir, ReservoirState
 from explain_core.smoothing import Array, Smoother, SmootherState
@@ -119,7 +119,7 @@ class IncrementalPDP:
         model: Any,
         features: Sequence[str],
         *,
-        task: Task = "classification",
+        task: AnyTask = "classification",
         label: Any = None,
         points: int = 10,
         alpha: float | None = 0.001,
@@ -128,7 +128,7 @@ class IncrementalPDP:
     ) -> None:
         if len(set(features)) < len(features):
             raise ValueError(f"features: {list(features)} has one twice; take it out")
-        if (label is None) == (task == "classification"):
+        if (label is None) == (kind_of(task) == "classification"):
             raise ValueError(
                 f"label: {label!r} with task {task}; a classification names the class whose probability is followed"
             )

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ Probabilities = Mapping[Any, float]
 Prediction = Probabilities | float
 Reads = Literal["label", "probabilities", "number", "prediction"]
 Task = Literal["classification", "regression"]
+AnyTask = Literal["classification", "regression", "binary", "multiclass"]
+"""A task as it may be given: the last two are what settings of the sidecar call a classification, with two classes and with more."""
 
 LARGEST = 1e72
 """Largest absolute value of a prediction: squares of losses that are squares themselves are finite."""
@@ -230,6 +232,19 @@ def label_free(losses: Sequence[str | Loss | Callable[[Any, Any], float]]) -> bo
     (True, False, False)
     """
     return any(get(loss, None, None, True).label_free for loss in losses[:1])
+
+
+def kind_of(task: AnyTask) -> Task:
+    """The kind of a task. Raises ``ValueError`` where it is none.
+
+    >>> kind_of("binary"), kind_of("regression")
+    ('classification', 'regression')
+    """
+    if task not in get_args(AnyTask):
+        raise ValueError(
+            f"task: {task!r} is not one of classification, regression; binary and multiclass are classification too"
+        )
+    return "regression" if task == "regression" else "classification"
 
 
 FOREIGN = -1

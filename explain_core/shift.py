@@ -9,15 +9,14 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from explain_core.confidence import ConfidenceSequence, ConfidenceState
+from explain_core.drift.change import NAMED, listed
 from explain_core.explanation import Explanation
 from explain_core.importance.base import EstimatorState
 from explain_core.importance.ipfi import IncrementalPFI
-from explain_core.losses import Prediction, Task, moved
+from explain_core.losses import AnyTask, Prediction, moved
 from explain_core.models import Model, Row, check_prediction, wrap
 from explain_core.state import Count, State, Value, check
 
-NAMED = 5
-"""Features that a sentence has at most."""
 Sum = Annotated[float, msgspec.Meta(ge=0.0)]
 
 
@@ -89,7 +88,7 @@ class ExplanationShift:
     >>> [(found.feature, found.found) for found in shift.features]
     [('b', True), ('a', False)]
     >>> print(shift.sentence())
-    the challenger uses b otherwise than the model, by 207 % of the variance of its predictions: mean of 980 records
+    the challenger uses b differently from the model, by 207 % of the variance of the model's predictions: mean of 980 records
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class ExplanationShift:
         model: Any,
         challenger: Any,
         *,
-        task: Task = "classification",
+        task: AnyTask = "classification",
         tolerance: float = 0.01,
         confidence: float = 0.95,
         **settings: Any,
@@ -162,14 +161,9 @@ class ExplanationShift:
         records = f"mean of {max((shift.records for shift in features), default=0):,} records"
         if not differing:
             return f"no difference seen in how {model} and {challenger} use features: {records}"
-        told = ", ".join(
-            f"{shift.feature} otherwise than {model}, by {100.0 * shift.share:.0f} %"
-            if place == 0
-            else f"{shift.feature} by {100.0 * shift.share:.0f} %"
-            for place, shift in enumerate(differing[:NAMED])
-        )
-        more = f", and {len(differing) - NAMED} more" if len(differing) > NAMED else ""
-        return f"{challenger} uses {told}{more} of the variance of its predictions: {records}"
+        told = listed([shift.feature for shift in differing])
+        shares = listed([f"{100.0 * shift.share:.0f} %" for shift in differing[:NAMED]])
+        return f"{challenger} uses {told} differently from {model}, by {shares} of the variance of {model}'s predictions: {records}"
 
     def state(self) -> ShiftState:
         """What a snapshot holds, but for the models and a shared reservoir."""

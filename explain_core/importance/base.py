@@ -15,7 +15,7 @@ from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.evaluation.plan import Perturbed, PlanEntry
 from explain_core.explanation import Explanation
 from explain_core.importance.group import EstimatorGroup
-from explain_core.losses import Loss, Prediction, Task
+from explain_core.losses import AnyTask, Loss, Prediction, Task
 from explain_core.models import Model, Row, wrap
 from explain_core.models.empty import EmptyModel, EmptyState
 from explain_core.players import Players
@@ -53,7 +53,7 @@ class IncrementalEstimator:
         are explained ten times as fast where the learner that ``explain_core.learners.choice.learner_of`` makes of them
         is the model.
     task
-        "classification" or "regression".
+        "classification" or "regression"; "binary" and "multiclass", as in the sidecar's settings, are classification too.
     losses
         Names or callables, by default cross_entropy or squared; one result for each from the same predictions. "prediction", alone, explains what moves
         the prediction instead of the loss, and needs no label, see ``explain_core.losses.moved``.
@@ -101,7 +101,7 @@ class IncrementalEstimator:
         self,
         model: Any,
         *,
-        task: Task = "classification",
+        task: AnyTask = "classification",
         losses: Sequence[AnyLoss] | AnyLoss | None = None,
         alpha: float | None = 0.001,
         n_samples: int | None = None,
@@ -116,8 +116,8 @@ class IncrementalEstimator:
         evaluator: Name | GenericEvaluator = "auto",
     ) -> None:
         self.model: Model = wrap(model, task)
-        self.task = task
-        self.losses = _losses(losses, task)
+        self.task = self.model.task
+        self.losses = _losses(losses, self.task)
         self.label_free = self.losses[0].label_free
         """Whether it explains predictions, and asks for no label."""
         self.n_samples = self._checked_samples(n_samples)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from explain_core.losses import Prediction, Task
+from explain_core.losses import AnyTask, Prediction, kind_of
 from explain_core.models.arrays import ArrayModel
 from explain_core.models.base import Labels, Model, Row
 from explain_core.models.onnx import OnnxModel
@@ -24,7 +24,7 @@ class CallableModel(Model):
 
 
 def wrap(
-    model: Any, task: Task, features: Sequence[str] | None = None, classes: Labels | None = None
+    model: Any, task: AnyTask, features: Sequence[str] | None = None, classes: Labels | None = None
 ) -> Model:
     """The ``Model`` around a river model, a model on arrays, an ONNX model, a callable, or a ``Model`` itself.
 
@@ -34,9 +34,7 @@ def wrap(
     >>> wrap(lambda x: 2.0 * x["a"], "regression").predict({"a": 3.0})
     6.0
     """
-    if task not in ("classification", "regression"):
-        said = "; binary and multiclass are classification here" if task in ("binary", "multiclass") else ""
-        raise ValueError(f"task: {task!r} is not one of classification, regression{said}")
+    task = kind_of(task)
     if isinstance(model, Model):
         if model.task != task:
             raise ValueError(f"task: {task}, and the model was wrapped for {model.task}; wrap it for {task}")

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from explain_core.artefacts.ensemble import TreeEnsemble
 from explain_core.learners.linear import LinearLearner
-from explain_core.losses import Task
+from explain_core.losses import AnyTask
 from explain_core.models import Labels, Model, Row, wrap
 from explain_core.reasons.coalitions import CoalitionReasons
 from explain_core.reasons.linear import LinearReasons
@@ -62,7 +62,7 @@ class PredictionExplainer:
         model: Any,
         background: Sequence[Row],
         *,
-        task: Task | None = None,
+        task: AnyTask | None = None,
         space: Space = "prediction",
         features: Sequence[str] | None = None,
         classes: Labels | None = None,

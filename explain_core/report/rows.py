@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain, islice
@@ -219,4 +219,9 @@ def task_of(labels: Iterable[Any]) -> Task:
     numbers = [value for value in known if isinstance(value, int | float) and not isinstance(value, bool)]
     if numbers and (len(known) > 20 or any(value != int(value) for value in numbers if math.isfinite(value))):
         return "regression"
-    return "binary" if len(known) <= 2 else "multiclass"
+    return classes_of(known)
+
+
+def classes_of(labels: Collection[Any]) -> Task:
+    """The task of a model with these classes."""
+    return "binary" if len(labels) <= 2 else "multiclass"

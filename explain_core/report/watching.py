@@ -15,13 +15,14 @@ from explain_core.artefacts.objects import artefact_of
 from explain_core.artefacts.relabelled import relabelled
 from explain_core.learners.choice import learner_of
 from explain_core.learners.named import Name, Task, named_model
+from explain_core.losses import AnyTask
 from explain_core.losses import Task as Kind
 from explain_core.models import Model, wrap
 from explain_core.models.river import last_step
 from explain_core.progress import track
 from explain_core.random import derive_seed
 from explain_core.report.report import Report
-from explain_core.report.rows import Source, source_of, task_of
+from explain_core.report.rows import Source, classes_of, source_of, task_of
 from explain_core.stream.identity import beginning
 from explain_core.stream.options import Alarming, Explainer, Options, Windowing
 from explain_core.taught import Taught, load_taught
@@ -38,7 +39,7 @@ def watch(
     *,
     model: Any = None,
     initial: str | Path | None = None,
-    task: Task | None = None,
+    task: AnyTask | None = None,
     time: str | None = None,
     explainers: Sequence[Explainer] = (Explainer(kind="ipfi"), Explainer(kind="isage")),
     alarms: Alarming | None = ALARMS,
@@ -60,7 +61,7 @@ def watch(
                     is explained as it is. By default the sidecar's mixture of no model, a linear model and a forest. It is copied, never changed
     ``initial``     the file of a sidecar's ``model export`` or ``warm-up``: the model goes on with what that one has learnt, as with ``model.initial``.
                     ``model`` is then by default that of the file; one of river is given as it was new
-    ``task``        binary, multiclass or regression; by default told from the model or the labels
+    ``task``        binary, multiclass or regression; by default told from the model or the labels, and of a classification its number of classes
     ``time``        the column of event times; by default the only column of moments
     ``explainers``  estimators of importance
     ``alarms``      how changes are noticed; None: they are not
@@ -115,6 +116,18 @@ def watch(
     return report
 
 
+def _task(model: Any, given: AnyTask | None, source: Source | None) -> Task | None:
+    """The task that is given, or told from the model or the labels; of a classification with how many classes."""
+    if given is not None and given != "classification":
+        return given
+    of_model = _task_of_model(model)
+    if given is None:
+        return of_model or (None if source is None else task_of(source.labels))
+    if of_model not in (None, "regression"):
+        return of_model
+    return None if source is None else classes_of(set(source.labels))
+
+
 class Chosen:
     """The model that is explained, whether it never learns, how it is made once more, and the labels that it has from the start."""
 
@@ -127,15 +140,15 @@ class Chosen:
 
 
 def model_of(
-    model: Any, task: Task | None, source: Source | None, features: Sequence[str] | None, seed: int
+    model: Any, given: AnyTask | None, source: Source | None, features: Sequence[str] | None, seed: int
 ) -> Chosen:
     """The model to explain. Raises ``ValueError`` where none can be made of it."""
-    if task is not None and task not in get_args(Task):
+    if given is not None and given not in get_args(AnyTask):
         raise ValueError(
-            f"task: {task!r} is not one of {', '.join(get_args(Task))}: binary is classification with two classes, multiclass with more. "
+            f"task: {given!r} is not one of {', '.join(get_args(Task))}: binary is classification with two classes, multiclass with more. "
             "Name one of these, or leave it out: the labels tell"
         )
-    task = task or _task_of_model(model) or (None if source is None else task_of(source.labels))
+    task = _task(model, given, source)
     if task is None and not _is_path(model):
         raise ValueError(
             "task: pass task='binary', 'multiclass' or 'regression': there are no records yet to tell it from"
@@ -179,7 +192,7 @@ def _as_it_is(artefact: Artefact) -> Chosen:
     return Chosen(lambda: relabelled(artefact.model, artefact.classes), True, artefact.classes)
 
 
-def _of_file(taught: Taught, model: Any, task: Task | None) -> tuple[Any, Task | None]:
+def _of_file(taught: Taught, model: Any, task: AnyTask | None) -> tuple[Any, Task | None]:
     """The model and the task of a file, where none are given. Raises ``ValueError`` where it has others, or does not tell how the model is made."""
     known = taught.settings.get("model", {})
     factory, name = known.get("factory"), known.get("name", "mixture")
@@ -192,7 +205,7 @@ def _of_file(taught: Taught, model: Any, task: Task | None) -> tuple[Any, Task |
             f"initial: the file has what the model {factory or name} has learnt, and model is {model!r}; pass that one, or take model out"
         )
     its: Task = known.get("task", "binary")
-    if task not in (None, its):
+    if task is not None and task != its and (task != "classification" or its == "regression"):
         raise ValueError(f"initial: the file has a model of the task {its}, and task is {task}; take it out")
     return name if model is None else model, its
 

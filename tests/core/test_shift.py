@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 
 import pytest
 
@@ -44,7 +45,8 @@ def test_a_sign_that_is_turned_is_found_although_no_importance_changed(settings,
     assert next(found.feature for found in shift.features) == "b"
     assert next(found for found in shift.features if found.feature == "b").found
     assert not next(found for found in shift.features if found.feature == "c").found
-    assert "uses b otherwise than the model, by" in shift.sentence()
+    assert shift.sentence().startswith("the challenger uses b ")
+    assert " differently from the model, by " in shift.sentence()
 
 
 def test_its_share_is_that_of_the_variance():
@@ -64,3 +66,13 @@ def test_what_is_below_the_tolerance_is_no_difference():
 def test_a_tolerance_that_is_none_is_refused():
     with pytest.raises(ValueError, match=r"tolerance: 0.0 is outside \(0, 1\)"):
         ExplanationShift(own, own, task="regression", tolerance=0.0)
+
+
+def test_the_sentence_names_five_features_with_a_share_of_the_model_s_variance_for_each():
+    other = lambda x: sum(x[name] for name in "abcdefg")  # noqa: E731
+    shift = ExplanationShift(lambda x: 2.0 * x["a"], other, task="regression")
+    rng = random.Random(1)
+    for _ in range(1_000):
+        shift.update({name: rng.gauss(0.0, 1.0) for name in "abcdefg"})
+    said = shift.sentence("v1", "v2")
+    assert re.fullmatch(r"v2 uses \w, \w, \w, \w, \w and 2 more differently from v1, by \d+ %, \d+ %, \d+ %, \d+ % and \d+ % of the variance of v1's predictions: mean of 900 records", said)  # fmt: skip

@@ -61,7 +61,7 @@ def test_the_feature_that_is_used_otherwise_is_named_with_and_without_labels(lab
     assert {name for name, of in shift.features.items() if of.found} == {"b"}
     assert shift.features["a"].share < 1e-3  # where the probabilities are cut
     assert 1_000 < shift.records <= 1_500
-    assert shift.sentence.startswith("the challenger uses b otherwise than the model, by ")
+    assert shift.sentence.startswith("the challenger uses b differently from the model, by ")
 
 
 def test_equal_models_use_nothing_otherwise():
@@ -104,7 +104,7 @@ def test_tail_says_it():
     (*_, last) = messages(fold(state, list(given(200))))
     lines = [str(line) for line in view(load_settings(environ={}, overrides=known), {0: last}).renderables]
     assert any(
-        "in how the model and the challenger use features" in line or "otherwise than the model" in line
+        "in how the model and the challenger use features" in line or "differently from the model" in line
         for line in lines
     )
 

@@ -13,7 +13,7 @@ from explain_core.explanation import Explanation
 from explain_core.importance.base import AnyLoss
 from explain_core.importance.base import _losses as checked_losses
 from explain_core.importance.batch.permutation import switched
-from explain_core.losses import Task
+from explain_core.losses import AnyTask
 from explain_core.models import Model, Row, wrap
 from explain_core.players import Players
 from explain_core.random import Generator, derive_seed
@@ -52,7 +52,7 @@ class WindowedEstimator:
         self,
         model: Any,
         *,
-        task: Task = "classification",
+        task: AnyTask = "classification",
         losses: Sequence[AnyLoss] | AnyLoss | None = None,
         window: int = 1_000,
         stride: int | None = None,
@@ -67,8 +67,8 @@ class WindowedEstimator:
         if stride is not None and stride < 1:
             raise ValueError(f"stride: {stride} is not a number of records; use at least 1")
         self.model: Model = wrap(model, task)
-        self.task = task
-        self.losses = checked_losses(losses, task)
+        self.task = self.model.task
+        self.losses = checked_losses(losses, self.task)
         self.window, self.stride = window, stride or window
         self.players = Players(features, groups)
         self._width = half_width(band, confidence)

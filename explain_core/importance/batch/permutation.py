@@ -11,7 +11,7 @@ import numpy as np
 
 from explain_core import losses as known_losses
 from explain_core.explanation import Explanation
-from explain_core.losses import Loss, Prediction, Reads, Task
+from explain_core.losses import AnyTask, Loss, Prediction, Reads, Task
 from explain_core.models import Model, Row, wrap
 from explain_core.players import Player
 from explain_core.progress import track
@@ -90,7 +90,7 @@ class PermutationImportance:
         self,
         model: Any,
         *,
-        task: Task = "classification",
+        task: AnyTask = "classification",
         loss: Metrics | None = None,
         score: Metrics | None = None,
         features: Sequence[str] | None = None,
@@ -98,9 +98,10 @@ class PermutationImportance:
         seed: int = 0,
     ) -> None:
         self.model: Model = wrap(model, task, features, classes)
+        kind = self.model.task
         if loss is None and score is None:
-            loss = known_losses.DEFAULT[task]
-        losses, scores = _metrics("loss", loss, task), _metrics("score", score, task)
+            loss = known_losses.DEFAULT[kind]
+        losses, scores = _metrics("loss", loss, kind), _metrics("score", score, kind)
         for name in losses.keys() & scores.keys():
             raise ValueError(
                 f"score: {name!r} is also the name of a loss; name one differently by passing a dict"

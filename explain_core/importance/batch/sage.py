@@ -13,7 +13,7 @@ from explain_core.explanation import Explanation
 from explain_core.importance.base import AnyLoss, at_least_one
 from explain_core.importance.base import _losses as checked_losses
 from explain_core.importance.batch.intervals import WindowedEstimator
-from explain_core.losses import Loss, Prediction, Task
+from explain_core.losses import AnyTask, Loss, Prediction
 from explain_core.models import Model, Row, wrap
 from explain_core.models.empty import mean_prediction
 from explain_core.players import Players
@@ -51,7 +51,7 @@ class SAGE:
         self,
         model: Any,
         *,
-        task: Task = "classification",
+        task: AnyTask = "classification",
         losses: Sequence[AnyLoss] | AnyLoss | None = None,
         n_samples: int | None = 10,
         features: Sequence[str] | None = None,
@@ -62,7 +62,7 @@ class SAGE:
         seed: int = 0,
     ) -> None:
         self.model: Model = wrap(model, task, features, classes)
-        self.losses = checked_losses(losses, task)
+        self.losses = checked_losses(losses, self.model.task)
         self.n_samples = None if n_samples is None else at_least_one(n_samples)
         self.features = self.model.features if features is None else features
         self.groups = groups
