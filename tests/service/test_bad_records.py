@@ -235,6 +235,8 @@ def test_a_value_in_which_no_field_can_be_found_is_left_out_of_its_dead_letter()
         headers = dict(letter.headers)
         assert (letter.value, letter.key, headers["__explain.masked"]) == (None, b"key", b"value")
         assert b"record.masked" in headers["__explain.errors.message"]
+        kept = {b"4711": "the value is a JSON number"}.get(raw, "the value is not JSON: ")
+        assert headers["__explain.errors.message"].decode().startswith(kept)
 
 
 def test_an_error_message_says_what_is_wrong_unless_it_could_have_what_is_masked():
@@ -246,8 +248,12 @@ def test_an_error_message_says_what_is_wrong_unless_it_could_have_what_is_masked
 
     assert told(a=1.0, ssn="4711", label=None) == told(a=1.0, label=None) == "the label 'label' is null"
     unsaid = "what is wrong is not said"
-    assert told(ssn={"no": "number"}, label=0).startswith(unsaid)  # it names the field
-    assert told(customer={"name": "x"}, label=0).startswith(unsaid)  # and one that the field is in
+    assert told(ssn={"no": 4711}, label=0).startswith("feature 'ssn' is a JSON object; name paths")
+    assert told(ssn=4711, customer={"name": "x"}, label=0).startswith("feature 'customer' is a JSON object")
+    assert told(ssn={"objection": 4711}, label=0).startswith(unsaid)  # it could have a name within
+    assert told(a=1.0, ssn="4711", w="my ssn", label=True).startswith(
+        unsaid
+    )  # it names the field, with a value
     assert told(a=1.0, ssn="secret text", w="secret text", label=True).startswith(unsaid)  # it has its value
     assert "'no number'" in told(a=1.0, ssn="secret text", w="no number", label=True)
     assert not told(a={}, ssn="secret text", label=0).startswith(unsaid)

@@ -16,6 +16,13 @@ MASK = "***"
 Masked = Literal["fields", "value"]
 QUOTED = 4
 """Characters of a value in an error message by which it is recognised there."""
+WITHOUT_DATA = frozenset(
+    {"bad_header", "bad_schema", "missing_label", "missing_prediction", "missing_version", "names_too_long", "no_features", "no_root", "not_json", "not_object",
+     "too_costly", "too_large", "too_many_features"}
+)  # fmt: skip
+"""Classes of errors whose messages have nothing of a record: names of settings, kinds, sizes and positions."""
+WITH_NAMES = frozenset({"feature_type", "group_name", "nested_feature", "string_too_long"})
+"""Those that name a feature, and have no value."""
 
 
 def masked(
@@ -32,18 +39,24 @@ def masked(
     except orjson.JSONDecodeError:
         data = None
     if not isinstance(data, dict | list):
-        hidden = _unsaid(error, "the value is left out, as record.masked is set and it is no JSON object")
-        return record._replace(value=None), hidden, "value"
+        return record._replace(value=None), _left_out(error, "it is no JSON object"), "value"
     held = [value for name in names for value in _mask(data, tuple(name.split(".")))]
     if not held:
         return record, error, None
-    if _quotes(str(error), names, held):
+    if _quotes(error, names, held):
         error = _unsaid(error, "what is wrong is not said, as it is about a field in record.masked")
     try:
         return record._replace(value=orjson.dumps(data)), error, "fields"
     except orjson.JSONEncodeError:  # it reads deeper nesting than it writes
-        hidden = _unsaid(error, "the value is left out, as record.masked is set and it is nested too deeply")
-        return record._replace(value=None), hidden, "value"
+        return record._replace(value=None), _left_out(error, "it is nested too deeply"), "value"
+
+
+def _left_out(error: BadRecord, why: str) -> BadRecord:
+    """The error of a record whose value is left out, with what was wrong if that cannot quote it."""
+    left_out = f"the value is left out, as record.masked is set and {why}"
+    if error.error_class in WITHOUT_DATA:
+        return BadRecord(error.error_class, f"{error}; {left_out}")
+    return _unsaid(error, left_out)
 
 
 def _unsaid(error: BadRecord, why: str) -> BadRecord:
@@ -68,9 +81,13 @@ def _mask(data: Any, path: tuple[str, ...]) -> Iterator[Any]:
                     rest.append((value, path[n:]))
 
 
-def _quotes(message: str, names: Sequence[str], held: Sequence[Any]) -> bool:
-    """Whether a message may have what a field holds: it names the outermost field that it is in, or has the beginning of a value."""
-    if any(name.split(".")[0] in message for name in names):
+def _quotes(error: BadRecord, names: Sequence[str], held: Sequence[Any]) -> bool:
+    """Whether an error may have what a field holds: it names the outermost field that it is in, or has the beginning of a value or of a name within."""
+    message, kind = str(error), error.error_class
+    if kind in WITHOUT_DATA:
+        return False
+    values = kind not in WITH_NAMES
+    if values and any(name.split(".")[0] in message for name in names):
         return True
     rest = list(held)
     while rest:
@@ -78,7 +95,9 @@ def _quotes(message: str, names: Sequence[str], held: Sequence[Any]) -> bool:
         if isinstance(value, list):
             rest += value
         elif isinstance(value, dict):
-            rest += [*value.keys(), *value.values()]
-        elif (text := str(value)) and text[:QUOTED] in message:
+            if any(name[:QUOTED] in message for name in value if name):
+                return True
+            rest += value.values()
+        elif values and (text := str(value)) and text[:QUOTED] in message:
             return True
     return False
