@@ -45,6 +45,15 @@ WORSE = "the model is worse than no model since {}; its importances say nothing"
 """Said in the place of drivers."""
 
 
+def span(records: int, since_alarm: bool, unit: str = "records") -> str:
+    """The records of which drivers are named.
+
+    >>> span(1700, True), span(5000, False)
+    ('the 1,700 records since the last alarm', 'the last 5,000 records')
+    """
+    return f"the {records:,} {unit} since the last alarm" if since_alarm else f"the last {records:,} {unit}"
+
+
 @dataclass(frozen=True, slots=True)
 class Driver:
     """A feature that drives the model, with the mean of its importance over the period."""
@@ -102,11 +111,7 @@ class Driven:
         >>> Driven(5000, True, 0.01, -0.01, 0.03, ()).sentence()
         'the model is worth nothing for certain, so nothing drives it: over the 5,000 records since the last alarm it is better than no model by 0.010 [-0.010, 0.030] of loss; give it better features, more records or another model'
         """
-        since = over or (
-            f"the {self.records:,} {unit} since the last alarm"
-            if self.since_alarm
-            else f"the last {self.records:,} {unit}"
-        )
+        since = over or span(self.records, self.since_alarm, unit)
         digits = decimals(self.gain_low, self.gain_high, *(d.low for d in self.drivers[:most]))
         gain = f"by {band(self.gain, self.gain_low, self.gain_high, digits)} of {loss}"
         if self.gain_low <= 0.0:

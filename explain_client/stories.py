@@ -168,7 +168,8 @@ class Why:
 class Story:
     """What one cause changed in a partition, or a version of its model.
 
-    ``why`` is what the drift message says that its alarm asked for. ``ended`` has the record from which on each subject was as before.
+    ``why`` is what the drift message says that its alarm asked for, and ``asked`` the ``seq`` of that alarm. ``ended`` has the record from which on each subject
+    was as before.
     """
 
     app_id: str
@@ -183,6 +184,7 @@ class Story:
     ended: dict[Key, Moment] = field(default_factory=dict)
     expected: Expected | None = None
     acknowledged: Acknowledged | None = None
+    asked: int | None = None
 
     @property
     def key(self) -> str:
@@ -237,7 +239,7 @@ class Story:
         """What the drift message found, and in which segment most."""
         lead, told = self.lead, []
         if self.why is not None:
-            told.append(self.why.words(name))
+            told.append(self.why.words(name) + self._compared(lead))
         if lead.segment is None and (self.why is None or self.why.place is None):
             apart = [one for one in self.alarms if one.segment is not None and one.subject == lead.subject]
             apart = [one for one in apart if one.direction == lead.direction]
@@ -245,6 +247,12 @@ class Story:
                 largest = max(apart, key=lambda one: abs(one.after.value - one.before.value))
                 told.append(f"mostly{where(asdict(largest), name)}")
         return f": {', '.join(told)}" if told else ""
+
+    def _compared(self, lead: Alarm) -> str:
+        """Between which records the cause was looked for, where these are not those before and since the onset that is told."""
+        onsets = (alarm.onset for alarm in self.alarms if alarm.seq == self.asked)
+        at = next(onsets, lead.onset)
+        return "" if at == lead.onset else f", compared before and since {moment(asdict(at))}"
 
     def _others(self, lead: Alarm) -> list[Alarm]:
         """What else is told: each feature once. A gain changes with its loss, and a loss in a segment with that of all."""
@@ -340,7 +348,8 @@ class Stories:
         if len(story.alarms) < MOST_ALARMS:
             story.alarms.append(alarm)
         why = self._why.pop((*source, alarm.seq), None)
-        story.why = story.why or why
+        if story.why is None and why is not None:
+            story.why, story.asked = why, alarm.seq
         for told in list(self._periods):
             self._settle(told)
         self._mark(story)
@@ -353,7 +362,7 @@ class Stories:
         source, seq = (drift.app_id, drift.partition, drift.epoch), drift.alarm.seq
         for story in self._of(*source):
             if any(alarm.seq == seq for alarm in story.alarms):
-                story.why = why
+                story.why, story.asked = why, seq
                 return [story]
         self._why[*source, seq] = why
         _shorten(self._why)

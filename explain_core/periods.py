@@ -86,7 +86,7 @@ class Driven(NamedTuple):
     """What drives a model over a period, the most important feature first.
 
     Nothing does where the gain over no model is not above 0 for certain; None while there are too few records to say so. ``since`` is the event time
-    of the last alarm, or of the first record.
+    of the last alarm, or of the first record. ``loss`` is the model's mean loss over the period, whose gain is that of no model minus it.
     """
 
     records: int
@@ -96,6 +96,7 @@ class Driven(NamedTuple):
     gain_high: float
     drivers: list[Driver]
     since: int
+    loss: float
 
 
 class PeriodState(State, frozen=True):
@@ -213,9 +214,9 @@ class Periods:
         for sums in places:
             if source not in sums or gains not in sums or not features:
                 continue
-            of, gain = sums[source][:, row], sums[gains][:, gain_row, 1:2]
+            of, lost = sums[source][:, row], sums[gains][:, gain_row]
             whole = since.sums[source][:, row] if source in since.sums else of
-            found = _driven(of, gain, whole[:, : of.shape[1]], features, recent, since.timestamp)
+            found = _driven(of, lost, whole[:, : of.shape[1]], features, recent, since.timestamp)
             if found is not None and found.drivers:
                 return found
             first = first or found
@@ -253,11 +254,11 @@ class Periods:
 
 
 def _driven(
-    of: Array, gain: Array, whole: Array, features: Sequence[str], since_alarm: bool, since: int
+    of: Array, lost: Array, whole: Array, features: Sequence[str], since_alarm: bool, since: int
 ) -> Driven | None:
-    """What drives the model by a period's sums (5 × features), those of the gain, and those since a fixed start; None where it is too early."""
+    """What drives the model by a period's sums (5 × features), those of its loss and gain (5 × 2), and those since a fixed start; None where it is too early."""
     d = of.shape[1]
-    every = Sums(np.concatenate([of, gain, whole], axis=1))
+    every = Sums(np.concatenate([of, lost[:, 1:], whole], axis=1))
     values, spread = every.value, every.spread
     low, high = bands.ends(values[: d + 1], Spread(*(part[: d + 1] for part in spread)), 0.95)
     if not np.isfinite(low[d]) or not np.isfinite(low[:d]).any():
@@ -273,7 +274,8 @@ def _driven(
         if found[j]
     ]
     n = int(of[0].max(initial=0.0))
-    return Driven(n, since_alarm, float(values[d]), float(low[d]), float(high[d]), drivers, since)
+    loss = float(Sums(lost[:, :1]).value[0])
+    return Driven(n, since_alarm, float(values[d]), float(low[d]), float(high[d]), drivers, since, loss)
 
 
 def _restored(sums: Mapping[str, Block], shapes: Mapping[str, tuple[int, int, int]]) -> dict[str, Array]:

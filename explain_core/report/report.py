@@ -222,11 +222,17 @@ class Report:
         if not self.dated:
             found["since"] = None
         from explain_client.fields import read
-        from explain_client.periods import Driven
+        from explain_client.periods import Driven, span
         from explain_client.words import loss_name
 
         driven = read(Driven, found)
-        return Told.of(driven.drivers, [f"{driven.sentence(loss=loss_name(loss))}."])
+        over = span(driven.records, driven.since_alarm)
+        if (
+            driven.since_alarm
+        ):  # which need not be that of the last change: another alarm of its cause may come much later
+            last = self._alarms[-1]
+            over += f" (noticed{' at' * (not self.dated)} {_moment(last.offset, last.timestamp)})"
+        return Told.of(driven.drivers, [f"{driven.sentence(loss=loss_name(loss), over=over)}."])
 
     def _chosen(self, estimator: str | None, loss: str | None) -> tuple[str, str]:
         explainers = self.explainer.slots[ONLY].explained.explainers
@@ -331,16 +337,26 @@ class Report:
         """How many records, how good the model is, and the digest."""
         from explain_client.words import loss_name
 
-        performance = self.explainer.slots[ONLY].explained.performance
-        loss = performance.losses[0].name
-        model, empty, _ = performance.of(loss)
+        explained = self.explainer.slots[ONLY].explained
+        loss = explained.performance.losses[0].name
         left = f" ({self.unlabelled:,} without a label were left out)" if self.unlabelled else ""
-        figures = (
-            f"{loss_name(loss)} {figure(model)} of late, {figure(empty)} without any feature"
-            if self.records
-            else "none yet"
-        )
+        figures = "none yet"
+        if self.records:
+            model, empty, over = self._losses(loss)
+            figures = f"{loss_name(loss)} {figure(model)} {over}, that of no model {figure(empty)}"
         return f"{self.records:,} records{left}; {figures}; digest {self.digest}"
+
+    def _losses(self, loss: str) -> tuple[float, float, str]:
+        """The mean loss of the model and of no model, and over what: the records of which ``drivers`` speaks, else those smoothed."""
+        from explain_client.periods import span
+
+        explained = self.explainer.slots[ONLY].explained
+        estimator, first = self._chosen(None, None)
+        found = explained.drivers(estimator, first) if first == loss else None
+        if found is None:
+            model, empty, _ = explained.performance.of(loss)
+            return model, empty, "of late"
+        return found.loss, found.loss + found.gain, f"over {span(found.records, found.since_alarm)}"
 
     def __str__(self) -> str:
         parts = [

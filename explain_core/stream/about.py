@@ -89,7 +89,11 @@ def _feature(found: Difference) -> dict[str, Any]:
 def drivers(explained: ExplainedModel, name: str, loss: str) -> dict[str, Any] | None:
     """What drives a model by an explainer and a loss; None where it is too early, or the model is worse than no model."""
     found = explained.drivers(name, loss)
-    return found and {**found._asdict(), "drivers": [driver._asdict() for driver in found.drivers]}
+    if found is None:
+        return None
+    content = {**found._asdict(), "drivers": [driver._asdict() for driver in found.drivers]}
+    del content["loss"]  # `performance` of the periods has it
+    return content
 
 
 def period(explained: ExplainedModel, ended: Ended, position: Position) -> dict[str, Any]:

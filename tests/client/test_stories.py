@@ -70,6 +70,17 @@ def test_the_cause_is_that_of_the_drift_message(change, words):
     assert f"(0.410 → 0.460 ± 0.020): {words}; nothing else raised an alarm." in sentence
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_cause_that_was_looked_for_at_another_onset_than_the_one_told_says_so(late):
+    loss, *_, own = messages()[0], drift_of(3)
+    gain = alarm_of(**LOSS | {"subject": "gain"}, seq=3, before=0.2, after=0.1, onset=1_100)
+    (sentence,) = told(own, loss, gain) if late else told(loss, gain, own)
+    assert "Since Wednesday 2023-11-15 14:53 UTC the model's log loss rose" in sentence
+    assert (
+        "the concept changed, compared before and since Wednesday 2023-11-15 16:33 UTC; nothing" in sentence
+    )
+
+
 @pytest.mark.parametrize("change", [{"causes": 3}, {"joint": None}])
 def test_a_cause_that_cannot_be_read_is_left_out(change):
     ((sentence),) = told(

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -187,6 +188,20 @@ def test_a_change_is_told_once_with_its_time_its_drivers_and_its_cause(report):
     for told in (report.changes(), report.why(), report.drivers()):
         assert all(sentence in said for sentence in told.sentences)
     assert "Since Mon" in str(report.changes()) or "Since Tue" in str(report.changes())
+
+
+def test_the_losses_are_those_of_the_records_of_which_the_drivers_are_told(report):
+    since = report.alarms()[-1]
+    for found in (report, ec.watch(turning(1_500, 1_500, dated=False), "late", progress=False)):
+        summary, said = found.summary, str(found.drivers())
+        own, no_model = (float(text) for text in re.findall(r"(?:loss|no model) (\d\.\d+)", summary))
+        gain = float(re.search(r"no model by (\d\.\d+)", said)[1])
+        (span,) = re.findall(r"over (the .*?), that of no model", summary)
+        assert no_model - own == pytest.approx(gain, abs=0.002) and f"over {span}" in said
+        alarmed = f" since the last alarm (noticed {since.time:%A %Y-%m-%d %H:%M} UTC), in which"
+        assert (alarmed in said) == (found is report)
+    short = ec.watch(turning(200, 200, dated=False), "late", progress=False)
+    assert "log loss " in short.summary and " of late, that of no model " in short.summary
 
 
 def test_periods_have_the_means_of_the_blocks_that_end_in_them(report):
