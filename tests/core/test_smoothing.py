@@ -159,9 +159,9 @@ def test_the_mean_prediction_counts_an_absent_class_as_zero():
 
 @pytest.mark.parametrize("classes", [True, False])
 def test_compiled_performance_has_the_bits_of_pythons(classes, monkeypatch):
-    names = names_of("classification" if classes else "regression")
-    assert FOREIGN not in codes_of([get(name) for name in names])
-    performances = [Performance([get(name) for name in names], 0.05) for _ in range(2)]
+    known = [get(name) for name in names_of("classification" if classes else "regression")]
+    losses = [loss for loss in known if codes_of([loss]) != FOREIGN]
+    performances = [Performance(losses, 0.05) for _ in range(2)]
     rng = np.random.default_rng(7)
     for i in range(300):
         if i == 150:  # a snapshot in mid-stream
