@@ -191,7 +191,7 @@ $(BIN)/helm $(BIN)/helm-docs: | $(BIN)/python
 ENGINE := $(wildcard explain_core/engine/*.p?? explain_core/engine/building.py)
 .venv/engine: $(ENGINE) | .venv/demo
 	@rm -f explain_core/engine/*.cpython-*  # modules of one Python alone, which it would take first
-	$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
+	$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
 # Without it brokers of the tests start all the same, in twice the time.

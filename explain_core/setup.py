@@ -9,4 +9,5 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "engine"))
 from building import arguments  # noqa: E402
 
-setup(**arguments(HERE))
+if __name__ == "__main__":  # not in the processes that translate
+    setup(**arguments(HERE))

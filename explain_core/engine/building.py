@@ -36,6 +36,8 @@ if PLATFORM and (OWN or PLATFORM not in PLATFORMS):
     sys.exit(f"ENGINE_PLATFORM={PLATFORM}: give one of {', '.join(PLATFORMS)}, and no CC")
 TARGET = PLATFORMS.get(PLATFORM, "")
 CHECKED = os.environ.get("ENGINE_CHECKED") == "1"
+JOBS = min(os.cpu_count() or 1, 4)
+"""Modules that are translated, and then compiled, at the same time."""
 BUILD = "build/engine-checked" if CHECKED else "build/engine"
 
 # The bits of the results depend on these: no fused multiply-add, no reordering, no assumption that NaN does not occur, and no
@@ -69,10 +71,12 @@ class BuildEngine(build_ext):
             compiler_directives=DIRECTIVES,
             build_dir=BUILD,
             cache="CYTHON_CACHE_DIR" in os.environ,
+            nthreads=JOBS,
             quiet=True,
         )
         for ours, one in zip(self.extensions, translated, strict=True):
             ours.sources, ours.depends = one.sources, one.depends
+        self.parallel = JOBS
         super().run()
 
     def build_extensions(self) -> None:
