@@ -86,6 +86,8 @@ cdef extern from *:
     #define WEIGHT 4.0
     /* One ratio counts for at most so many times their mean: a jump of the mean is no dependence. */
     #define JUMP 9.0
+    /* And for no more than this, so that sums of any number of them stay within what a state may hold. */
+    #define MOST_RATIO 1e80
     /* Blocks over which dependence and skewness are remembered. */
     #define REMEMBERED 200.0
     #define SELDOM 1000.0
@@ -101,7 +103,7 @@ cdef extern from *:
     static const double DIFFERENCES[4] = {1.0, -3.0, 3.0, -1.0};
     static const int SCALES[2] = {4, 12};
     """
-    const double BEYOND, GROW_NEAR, GROW_FAR, WEIGHT, JUMP, REMEMBERED, SELDOM, CAUTION, SKEW, FEW, MOST_WIDER, MOST_SKEWED
+    const double BEYOND, GROW_NEAR, GROW_FAR, WEIGHT, JUMP, MOST_RATIO, REMEMBERED, SELDOM, CAUTION, SKEW, FEW, MOST_WIDER, MOST_SKEWED
     const double LEFT_ "LEFT"
     const double* DIFFERENCES
     const int* SCALES_ "SCALES"
@@ -166,7 +168,8 @@ cdef double skewness(Cells* c, double pooled) noexcept nogil:
 
 cdef void take_in(Cells* c, Py_ssize_t row, double ratio, double most, double counts) noexcept nogil:
     """Add a ratio to those remembered."""
-    put(c, row, of(c, row) + counts * (ratio if ratio < JUMP * most else JUMP * most))
+    most = JUMP * most if JUMP * most < MOST_RATIO else MOST_RATIO
+    put(c, row, of(c, row) + counts * (ratio if ratio < most else most))
     put(c, row + 1, of(c, row + 1) + counts)
 
 

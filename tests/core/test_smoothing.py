@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 
 from explain_core.bands import half_width
-from explain_core.engine.smoothing import BLOCK, CUBES, KEPT, MEAN, NEWEST, OPEN_2, SIZE, SQUARES, VALUE, N
+from explain_core.engine.smoothing import (
+    BLOCK,
+    CUBES,
+    FINE,
+    KEPT,
+    MEAN,
+    NEAR,
+    NEWEST,
+    OPEN_2,
+    SIZE,
+    SQUARES,
+    VALUE,
+    N,
+)
 from explain_core.losses import FOREIGN, codes_of, get, names_of
 from explain_core.models import empty
 from explain_core.models.empty import EmptyModel, Performance, mean_prediction
@@ -210,6 +223,18 @@ def test_a_smoother_of_numbers_of_any_size_is_restored_at_any_time(alpha, scale)
             other = Smoother((1, 2), alpha)
             other.restore(smoother.state(), 2)
             np.testing.assert_array_equal(other.cells, smoother.cells)
+
+
+def test_ratios_of_blocks_that_jump_again_and_again_stay_within_what_a_state_may_hold():
+    smoother = Smoother((1, 1), 0.01)
+    for i in range(1, 100 * BLOCK + 1):
+        smoother.update(np.full((1, 1), 1e60 if (i - 1) // BLOCK % 2 else RNG.normal(0.0, 1e-12)))
+        if i % BLOCK == 0:
+            smoother.end_block()
+            if i == 30 * BLOCK:  # some 5,000 blocks later
+                smoother.cells[[FINE, NEAR]] = 9e99
+            other = Smoother((1, 1), 0.01)
+            other.restore(smoother.state(), 1)
 
 
 @pytest.mark.parametrize(
