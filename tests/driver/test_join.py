@@ -255,3 +255,31 @@ def test_each_event_is_published_at_once_and_again_with_its_label_whatever_happe
         dict(entry.headers)["outcome"] for p in range(2) for entry in driver.visible("records", p)
     )
     assert outcomes[b"event"] > 40 and outcomes[b"matched"] > 30
+
+
+@pytest.mark.parametrize("kills", [0, 3])
+def test_the_end_of_the_wait_of_many_events_fits_into_transactions(
+    kills: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three records of another day end the wait of 3,000 events; to send all that comes of it takes longer than a transaction may be open."""
+    driver = JoinDriver(partitions=1)
+    driver.give(0, [Given(f"0-{n}", 1_000 + n) for n in range(3_000)])
+    driver.finish()
+    pass_time, clock = driver.cluster.pass_time, driver.cluster.clock
+
+    def at_each_call() -> None:
+        clock.sleep(0.002)
+        pass_time()
+
+    monkeypatch.setattr(driver.cluster, "pass_time", at_each_call)
+    driver.give(0, [Given(f"0-end-{n}", 10**9 + n) for n in range(3)])
+    rng, expired = random.Random(kills), []
+    for _ in range(kills):
+        driver.start(faults={rng.randrange(300, 3_000): faults.kill(driver)})
+        driver.turn(0, 50)
+        clock.sleep(11.0)
+        expired.append(driver.progress(0).progress.counts.expired)
+    driver.finish()
+    assert driver.differences() == [] and driver.ended == []
+    assert driver.progress(0).progress.counts.expired == 3_000
+    assert not kills or any(0 < count < 3_000 for count in expired)

@@ -7,13 +7,13 @@ timestamp, so that one wrong clock ends the wait of all events; Flink subtracts 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
 from dataclasses import dataclass
 
 import msgspec
 import orjson
 
-from explain_sidecar.join.entries import DONE, EVENT, LABEL, Counts, Entry, Event, Joined, Label
+from explain_sidecar.join.entries import DONE, EVENT, KINDS, LABEL, Counts, Entry, Event, Joined, Label
 from explain_sidecar.join.store import Store
 
 REACHED, NEWEST = 3, 100
@@ -24,6 +24,10 @@ NO_LABEL = b"null"
 LEAP_RECORDS = 3
 """Records in a row that must lie further than ``wait`` from stream time, on the same side of it, to move it there. One wrong
 clock alone would otherwise expire everything that waits, or keep it for ever."""
+
+
+STEP = 1_000
+"""Entries that expire or are evicted at a time where a record ends the wait of many: all of them would outlast a transaction."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,19 @@ class Joiner:
         self._counts.labels += 1
         self._counts.bad_labels += 1
 
+    def ahead_of(self, timestamp: int, most: int = STEP) -> tuple[list[Joined], bool]:
+        """Expire so many at most of the entries that a record of this time makes due, and say whether there may be more: call again
+        before the record. The record alone moves time, so that a restart amid them goes on with the rest.
+        """
+        progress = self.progress
+        before = progress.time, progress.leaps, progress.records, progress.ahead
+        self._move(timestamp)
+        time = progress.time
+        progress.time, progress.leaps, progress.records, progress.ahead = before
+        assert time is not None
+        joined: list[Joined] = []
+        return joined, not self._settle(joined, time, most)
+
     def leaps(self, timestamp: int) -> bool:
         """Whether a timestamp is too far from stream time to move it by itself."""
         time = self.progress.time
@@ -185,29 +202,32 @@ class Joiner:
 
     def _pass_time(self, timestamp: int) -> list[Joined]:
         """Move stream time, and expire what it has passed."""
+        return self._resolve([]) if self._move(timestamp) else []
+
+    def _move(self, timestamp: int) -> bool:
+        """Take in the time of a record; returns whether stream time may have moved."""
         progress = self.progress
         time = progress.time
         if time is None:
             progress.time, progress.records = timestamp, 1
-        elif -self._wait <= timestamp - time <= self._wait:
+            return True
+        if -self._wait <= timestamp - time <= self._wait:
             progress.records += 1
             if progress.leaps:
                 progress.leaps = []
-            if not self._reached(timestamp, time):
-                return []
-        else:
-            forward = timestamp > time
-            leaps = progress.leaps
-            progress.leaps = leaps = (
-                [*leaps, timestamp] if leaps and (leaps[0] > time) == forward else [timestamp]
-            )
-            if len(leaps) < LEAP_RECORDS:
-                return []
-            # Of several wrong clocks, the least wrong.
-            progress.time = min(leaps) if forward else max(leaps)
-            progress.leaps, progress.ahead = [], []
-            progress.records = max(progress.records, REACHED)
-        return self._resolve([])
+            return self._reached(timestamp, time)
+        forward = timestamp > time
+        leaps = progress.leaps
+        progress.leaps = leaps = (
+            [*leaps, timestamp] if leaps and (leaps[0] > time) == forward else [timestamp]
+        )
+        if len(leaps) < LEAP_RECORDS:
+            return False
+        # Of several wrong clocks, the least wrong.
+        progress.time = min(leaps) if forward else max(leaps)
+        progress.leaps, progress.ahead = [], []
+        progress.records = max(progress.records, REACHED)
+        return True
 
     def _reached(self, timestamp: int, time: int) -> bool:
         """Take in a timestamp that is no leap; returns whether enough records are ahead of stream time, which then goes on."""
@@ -228,23 +248,30 @@ class Joiner:
 
     def _resolve(self, joined: list[Joined]) -> list[Joined]:
         """Expire the entries that are due, and evict the oldest beyond ``max_pending``."""
-        time, counts = self.progress.time, self._counts
+        time = self.progress.time
         assert time is not None
-        if time > self._store.first_due:
-            for id, entry in self._due(EVENT, time):
-                joined += self._expire(id, entry)
-            for id, _ in self._due(LABEL, time):
-                self._forget_label(id)
-            for id, _ in self._due(DONE, time):
-                self._forget(id)
-            self._store.update_first_due()
-        while counts.pending + counts.waiting + counts.remembered > self._rules.max_pending:
-            joined += self._evict()
+        self._settle(joined, time, sys.maxsize)
         return joined
 
-    def _due(self, kind: int, time: int) -> Iterator[tuple[bytes, Entry]]:
-        while (found := self._store.pop(kind, time)) is not None:
-            yield found
+    def _settle(self, joined: list[Joined], time: int, most: int) -> int:
+        """``_resolve`` at this time, for so many entries at most; returns how many more it might have been."""
+        counts, store = self._counts, self._store
+        if time > store.first_due:
+            for kind in KINDS:
+                while most and (found := store.pop(kind, time)) is not None:
+                    most -= 1
+                    if kind == EVENT:
+                        joined += self._expire(*found)
+                    elif kind == LABEL:
+                        self._forget_label(found[0])
+                    else:
+                        self._forget(found[0])
+            if most:
+                store.update_first_due()
+        while most and counts.pending + counts.waiting + counts.remembered > self._rules.max_pending:
+            most -= 1
+            joined += self._evict()
+        return most
 
     def _evict(self) -> list[Joined]:
         """Make room: an id with an outcome goes first, then a label without its event, then the oldest event."""

@@ -106,6 +106,8 @@ class JoinPartition:
         """Offset of the next record of each input."""
         self._committed_offsets = [-1, -1]
         self._changes: dict[bytes, bytes | None] = {}
+        self.amid = False
+        """Whether ``take_in`` has last published a part of what a record makes due, and not taken in the record."""
         self.ahead = 0
         """Milliseconds of time that it is ahead of the slowest partition with a backlog; see ``Pace``."""
         self._tells = cluster.settings.join.key is not None or cluster.settings.join.repartition
@@ -121,7 +123,11 @@ class JoinPartition:
     @property
     def dirty(self) -> bool:
         """Whether something was processed that no commit covers."""
-        return self.phase == "running" and (self.offsets != self._committed_offsets or self._untold)
+        return self.phase == "running" and (
+            self.offsets != self._committed_offsets
+            or self._untold
+            or (self._store is not None and self._store.changed)  # amid what a record makes due
+        )
 
     @property
     def standing(self) -> int | None:
@@ -339,20 +345,27 @@ class JoinPartition:
             self.turns.ids = []
 
     def take_in(self, until: int | None = None) -> Sequence[Joined | Output] | None:
-        """Take in the record whose turn it is; what it publishes, or None where the other input must come first, or it is later than ``until``."""
+        """Take in the record whose turn it is, or a part of what it makes due before it (``amid``); what that publishes, or None where the
+        other input must come first, or the record is later than ``until``.
+        """
         joiner = self._joiner
         turn = None if joiner is None else self.turns.next(joiner.leaps, until)
         if joiner is None or turn is None:
             return None
-        which, offset, found = turn
-        self.offsets[which] = offset + 1
+        which, found = turn
+        settled, self.amid = list[Joined](), False
+        if found.timestamp is not None:
+            settled, self.amid = joiner.ahead_of(found.timestamp)
+            if self.amid:
+                return settled
+        self.offsets[which] = self.turns.take(which) + 1
         if type(found) is Event:
-            return joiner.event(found)
+            return settled + joiner.event(found)
         if type(found) is Label:
-            return joiner.label(found)
+            return settled + joiner.label(found)
         if type(found) is Tombstone:
             withdraw = joiner.withdraw_event if which == EVENTS else joiner.withdraw_label
-            return withdraw(found.id, found.timestamp)
+            return settled + withdraw(found.id, found.timestamp)
         assert type(found) is Rejected
         return [self._bad(joiner, which, found)]
 

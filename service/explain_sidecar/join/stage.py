@@ -261,7 +261,8 @@ class JoinStage(Member[JoinPartition]):
     def _join(self, owned: JoinPartition, deadline: float, until: int | None = None) -> None:
         """Process what is ready, up to a time of records, and until a deadline."""
         while (published := owned.take_in(until)) is not None:
-            self.totals.counted()
+            if not owned.amid:
+                self.totals.counted()
             self._publish(owned.partition, published)
             now = self._clock.monotonic()
             if now > deadline or self._commits.full(now):

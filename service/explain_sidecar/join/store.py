@@ -118,6 +118,11 @@ class Store:
                 return id, entry
         return None
 
+    @property
+    def changed(self) -> bool:
+        """Whether there are ``changes``."""
+        return bool(self._changed)
+
     def changes(self) -> dict[bytes, bytes | None]:
         return {id: None if entry is None else _encode(entry) for id, entry in self._changed.items()}
 

@@ -101,15 +101,19 @@ class Turns:
             return _order(labels, leaps), LABELS
         return None
 
-    def next(self, leaps: Callable[[int], bool], until: int | None = None) -> tuple[int, int, Found] | None:
-        """The input, the offset and the record whose turn it is; None where there is none, or where it is of a time after ``until``."""
+    def next(self, leaps: Callable[[int], bool], until: int | None = None) -> tuple[int, Found] | None:
+        """The input and the record whose turn it is; None where there is none, or where it is of a time after ``until``."""
         turn = self.whose(leaps)
         if turn is None or (until is not None and turn[0] > until):
             return None
         which = turn[1]
-        offset, size, found = self._ahead[which].popleft()
+        return which, self._ahead[which][0][2]
+
+    def take(self, which: int) -> int:
+        """The first record of an input is taken in; returns its offset."""
+        offset, size, _ = self._ahead[which].popleft()
         self._bytes[which] -= size
-        return which, offset, found
+        return offset
 
     def flow(self, group: Consumer) -> None:
         """Hold back an input that is far ahead of the other, and let it go on once it is not."""

@@ -54,6 +54,13 @@ class Joins:
 
     def read(self, record: Read) -> list[tuple[int, int, int, str, int | None]]:
         id, timestamp = str(record.id).encode(), record.timestamp
+        due, more = self.joiner.ahead_of(timestamp, 2)
+        while more:
+            if len(due) % 4 == 0:
+                self.commit()
+                self.restart()
+            found, more = self.joiner.ahead_of(timestamp, 2)
+            due += found
         if record.what == "event":
             event = Event(id, timestamp, b'{"n":%d' % record.value, b"k", (("h", b"1"),), 3)
             joined = self.joiner.event(event)
@@ -61,7 +68,7 @@ class Joins:
             joined = self.joiner.label(Label(id, timestamp, b"%d" % record.value))
         else:
             joined = getattr(self.joiner, record.what)(id, timestamp)
-        return [_short(output) for output in joined]
+        return [_short(output) for output in due + joined]
 
     def counts(self) -> Counts:
         return self.joiner.progress.counts
