@@ -218,6 +218,8 @@ class Period:
         gain: Mean | None = pick(self.performance, loss, "loss").get("gain")
         if gain is None or gain.low is None or gain.high is None or gain.value is None:
             return None
+        if all(mean.low is None for mean in means.values()):
+            return None
         ranked = sorted((mean.p_value, name) for name, mean in means.items())
         named: list[str] = []
         for place, (p, name) in enumerate(ranked):  # Holm
@@ -234,6 +236,8 @@ class Period:
 
     def sentence(self, estimator: str | None = None, loss: str | None = None) -> str:
         """What drives the model over the period, in words."""
+        if not any(self.importances.values()):  # those before the first explained record
+            return f"{self.records:,} records are too few to say what drives the model"
         if self._label_free(estimator, loss):
             return self._moving(estimator, loss)
         driven = self.driven(estimator, loss)

@@ -30,20 +30,27 @@ def drawn(report: Report, every: str | int | None = None) -> Figure:
     explained = report.explainer.newest.explained
     estimator = next(iter(explained.explainers))
     importances = explained.explanations[estimator]
-    loss = importances.losses[0]
+    loss, known = importances.losses[0], [one.name for one in explained.performance.losses]
     picture = Figure(figsize=(9, 8), layout="constrained")
     top, middle, bottom = picture.subplots(3, 1, height_ratios=[1.2, 1, 1.2])
     if importances.features:
         plots.bars(importances, top=MOST, ax=top)
-    top.set_title(f"importance now ({estimator_name(estimator)}, with its band)", loc="left", fontsize=9)
+        if loss in known:
+            top.set_xlabel(loss_name(loss))
+    top.set_title(
+        f"importance now: a mean in which the newest records weigh most ({estimator_name(estimator)}, with its band)",
+        loc="left",
+        fontsize=9,
+    )
     periods = report.periods(every)
 
     def at(offset: int, timestamp: int) -> Any:
         return utc(timestamp) if report.dated else offset
 
     places = [at((p.first_offset + p.last_offset) // 2, (p.begin + p.until) // 2) for p in periods]
-    gains = [p.performance[loss]["gain"] for p in periods]
-    losses = [p.performance[loss]["loss"] for p in periods]
+    judged = loss if loss in known else known[0]  # importances of the predictions are of no loss
+    gains = [p.performance[judged]["gain"] for p in periods]
+    losses = [p.performance[judged]["loss"] for p in periods]
     middle.plot(places, [mean.value for mean in losses], "o-", ms=3, label="model")
     both = zip(losses, gains, strict=True)
     middle.plot(
@@ -54,7 +61,7 @@ def drawn(report: Report, every: str | int | None = None) -> Figure:
         color="0.6",
         label="no model",
     )
-    middle.set_title(loss_name(loss), loc="left", fontsize=9)
+    middle.set_title(loss_name(judged), loc="left", fontsize=9)
     ranked = [name for name, _ in importances.top(MOST)]
     for number, name in enumerate(ranked):
         means = [p.importances.get(estimator, {}).get(loss, {}).get(name) for p in periods]

@@ -26,6 +26,10 @@ T = TypeVar("T")
 
 UNDATED = 2**53
 """Added to offsets in the place of event times: these are no dates, so that sentences name offsets."""
+NEWEST = 50
+"""Blocks of which it is said what moves the predictions, where importances are of these and need no label."""
+FEWEST = 6
+"""Blocks of a period that is to have bands: these need 500 explained records, and the first block has fewer."""
 ENDING = 10
 """Blocks that are looked at together for whether a change is over; one alone is too short for a band."""
 _APP = "explain_core.watch"
@@ -209,6 +213,8 @@ class Report:
         ``KeyError`` names the estimators and losses that there are.
         """
         estimator, loss = self._chosen(estimator, loss)
+        from explain_client.periods import merge_periods
+
         explained = self.explainer.slots[ONLY].explained
         since = explained.worth.since
         if since is not None:
@@ -216,6 +222,11 @@ class Report:
 
             when = _moment(since.offset, self._time(since.timestamp))
             return Told.of((), [f"{WORSE.format(when)}."])
+        if explained.explainers[estimator].label_free and len(self._blocks) >= FEWEST:
+            period = merge_periods(self._blocks[-NEWEST:])
+            return Told.of(
+                (), [f"Over the last {period.records:,} records: {period.sentence(estimator, loss)}."]
+            )
         found = about.drivers(explained, estimator, loss)
         if found is None:
             return Told.of((), [f"{self.records:,} records are too few to say what drives the model."])
@@ -259,7 +270,7 @@ class Report:
         return Told.of(drifts, [f"{drift.told[0].upper()}{drift.told[1:]}." for drift in drifts])
 
     def periods(self, every: str | int | None = None) -> Told[Period]:
-        """Means over periods: of event time, such as "7D", "12h" or "1W", or of so many records; by default about twelve.
+        """Means over periods: of event time, such as "7D", "12h" or "1W", or of so many records; by default about twelve, of at least 600 records each.
 
         A period has the blocks of 100 records that end in it; those of days begin at midnight UTC, "W" on Mondays. Each has ``driven()``, ``begin``, ``until``,
         and means with their bands from 500 records on.
@@ -279,7 +290,7 @@ class Report:
 
     def _place(self, every: str | int | None, number: int, until: int) -> int:
         if every is None:
-            return number // max(-(-len(self._blocks) // 12), 1)
+            return number // max(-(-len(self._blocks) // 12), FEWEST)
         if isinstance(every, int):
             if every < 1:
                 raise ValueError(f"every: {every}; pass a length such as '7D', or at least 1 record")

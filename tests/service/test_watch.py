@@ -204,6 +204,30 @@ def test_the_losses_are_those_of_the_records_of_which_the_drivers_are_told(repor
     assert "log loss " in short.summary and " of late, that of no model " in short.summary
 
 
+def test_what_moves_the_predictions_is_told_where_importances_need_no_label():
+    own = [ec.Explainer(kind="ipfi", losses=["prediction"])]
+    rows = turning(1_500, 1_500, dated=False)
+    found = ec.watch(rows, "late", explainers=own, **QUICK)
+    assert str(found.drivers()).startswith(
+        "Over the last 1,500 records: the predictions are moved most by a "
+    )
+    assert "log loss" in found.summary and "log loss" in found.to_html()
+    for n in (90, 150):
+        short = ec.watch(rows[:n], "late", explainers=own, **QUICK)
+        assert str(short.drivers()) == f"{n} records are too few to say what drives the model."
+
+
+def test_periods_are_long_enough_for_a_band_unless_others_are_asked_for():
+    found = ec.watch(turning(1_500, 1_500, dated=False), "late", **QUICK)
+    assert [period.records for period in found.periods()] == [600, 600, 300]
+    assert [str(found.periods()).count(word) for word in ("a drives the model", "too few")] == [2, 1]
+    assert len(found.periods(100)) == 15 and "too few to say" in str(found.periods(100))
+    assert (
+        str(found.periods(500)).splitlines()[0]
+        == "offset 0: 500 records are too few to say what drives the model"
+    )
+
+
 def test_periods_have_the_means_of_the_blocks_that_end_in_them(report):
     weeks = report.periods("7D")
     assert sum(week.records for week in weeks) == report.records
