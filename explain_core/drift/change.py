@@ -60,7 +60,8 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Attribution:
-    """The Shapley values of one game: their sum is ``target`` − ``baseline``, the risks it is played between.
+    """The Shapley values of one game: their sum is ``target`` − ``baseline``, the risks it is played between; where it is sampled, within
+    what the ``error`` of each says.
 
     ``concept`` is P(y|x), ``hypothesis`` the change of the model where it changes. ``inputs`` is P(x) whole in the joint
     game, one player per feature or group in the product game. ``route`` says how it was solved (joint: "trees" or "cells"

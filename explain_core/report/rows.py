@@ -140,14 +140,23 @@ def _pair(row: Any, label: str | None) -> Pair:
         if isinstance(row, Sequence) and not isinstance(row, str) and len(row) == 2:
             x, y = row
             if isinstance(x, Mapping):
-                return dict(x), _scalar(y)
+                return dict(x), _label(y)
         raise ValueError("label: pass label='column', the name of the column to be predicted")
     if not isinstance(row, Mapping):
         raise ValueError(
             f"data: a record is a {type(row).__name__}, and has to be a dict; with (features, label) pass no label"
         )
     x = {str(name): value for name, value in row.items()}
-    return x, _scalar(x.pop(label, None))
+    return x, _label(x.pop(label, None))
+
+
+def _label(value: Any) -> Any:
+    found = _scalar(value)
+    if isinstance(found, Mapping | list | set | np.ndarray):
+        raise ValueError(
+            f"label: {found!r:.40} is a {type(found).__name__}; a label is a number, a boolean or a text: name the column of one"
+        )
+    return found
 
 
 def _sample(number: int, x: dict[str, Any], y: Any, time: str | None, kinds: dict[str, type]) -> Sample:
@@ -200,7 +209,7 @@ def _milliseconds(number: int, name: str, value: Any) -> int:
             return round((moment - _1970).total_seconds() * 1000)
         if isinstance(value, date):
             return _milliseconds(number, name, datetime(value.year, value.month, value.day))
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int | float) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
             return int(value)
     except (ValueError, OverflowError):
         pass

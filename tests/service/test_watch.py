@@ -349,12 +349,19 @@ ROWS = turning(30, 30, dated=False)
         (([{**ROWS[0], "a": math.inf}], "late"), "row 0: a is infinite; replace it"),
         (([ROWS[0], {**ROWS[1], "a": "x"}], "late"), "row 1: a is 'x', and was a number before"),
         (([{**ROWS[0], "a": [1.0]}], "late"), "row 0: a is a list; a feature is"),
+        (([{**ROWS[0], "late": [1]}], "late"), r"label: \[1\] is a list; a label is"),
+        (([*ROWS, {**ROWS[0], "late": {"at": 1}}], "late"), "label: {'at': 1} is a dict; a label is"),
+        (
+            ([{**ROWS[0], "at": 1e18}, {**ROWS[0], "at": 1e19}], "late", "at"),
+            "row 1: at is 1e[+]19; a time is",
+        ),
         (([{**ROWS[0], "t": NIGHT, "u": NIGHT}], "late"), "t, u are moments; pass time='t'"),
     ],
 )
 def test_what_is_wrong_with_the_records_is_said_with_the_remedy(given, says):
+    data, *label, time = (*given, None) if len(given) < 3 else given
     with pytest.raises(ValueError, match=says):
-        ec.watch(*given, **QUICK)
+        ec.watch(data, *label, time=time, **QUICK)
 
 
 def test_what_is_wrong_with_the_model_or_the_question_is_said_with_the_remedy(report):
@@ -409,6 +416,9 @@ def test_the_command_prints_and_writes_the_report_of_a_file(capsys, tmp_path, re
     ):
         with pytest.raises(UserError, match=says):
             explain(capsys, file, *wrong)
+    file.write_text("a,late\n")
+    with pytest.raises(UserError, match=r"rows\.csv: there are no rows"):
+        explain(capsys, file, "--label", "late")
 
 
 def test_the_notebook_runs_and_shows_what_it_says():

@@ -31,6 +31,8 @@ def run(
     if html is not None and not html.parent.is_dir():
         raise UserError(f"--html {html}: there is no directory {html.parent}")
     table = read_table("FILE", file, None, missing)
+    if not table.columns:
+        raise UserError(f"FILE {file}: there are no rows; give a file with a header and rows, or objects")
     for option, names in (("--label", [label]), ("--time", [time] if time else []), ("--ignore", ignore)):
         for name in names:
             if name not in table.columns:
