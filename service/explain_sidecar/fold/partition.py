@@ -252,8 +252,9 @@ class PartitionState:
                 return []
             version = self._open.find(sample.version)
             version.check(sample.x)
+            sample = sample._replace(x=version.fitting(sample.x)) if version.others else sample
             served = self._vocabulary.served(sample.served, sample.y, version.labels)
-            y = self._vocabulary.accept(sample, version.labels, version.wanted)
+            y = self._vocabulary.accept(sample, version.labels, version.slot.wanted)
         except BadRecord as error:
             return self._reject(record, error)
         self.rejections.add(rejected=False)

@@ -86,12 +86,13 @@ Find = Callable[[str, Unfit], Artefact | None]
 class Version:
     """An open version: its slot in the stream, and the codes of its classes where these are fixed.
 
-    ``seen``: records of the partition when it last served one. ``wanted``: the kinds of the features whose kind it fixes, or another version.
+    ``seen``: records of the partition when it last served one. ``others``: the kinds that other versions fix, of features that it does not take.
     """
 
     def __init__(self, name: str, slot: Slot, labels: Mapping[Any, int]) -> None:
         self.name, self.slot, self.labels = name, slot, labels
-        self.seen, self.wanted = 0, slot.wanted
+        self.seen = 0
+        self.others: dict[str, FeatureKind] = {}
 
     def check(self, x: Row) -> None:
         """Raise ``BadRecord`` where a record has none of the version's features."""
@@ -99,6 +100,15 @@ class Version:
             raise BadRecord(
                 "no_features", "the record has no feature of its model's version that is not null"
             )
+
+    def fitting(self, x: dict[str, Any]) -> dict[str, Any]:
+        """The features of a record but for values that are another version's to take, and that it cannot take: they would fix their feature's kind."""
+        strange = [
+            name
+            for name, kind in self.others.items()
+            if name in x and (type(x[name]) is str) != (kind == "string")
+        ]
+        return {name: value for name, value in x.items() if name not in strange} if strange else x
 
 
 def _of_features(chosen: ExplainerSettings, features: Collection[str]) -> ExplainerSettings:
@@ -317,13 +327,13 @@ class ModelVersions:
         self._want()
 
     def _want(self) -> None:
-        """A feature that one version does not take may be another's: its records must not fix it as what the other cannot take."""
         loaded = [*self.open.values(), *([] if self._ready is None else [self._ready])]
         wanted: dict[str, FeatureKind] = {}
         for version in sorted(loaded, key=lambda version: version.name):
             wanted |= version.slot.wanted
         for version in loaded:
-            version.wanted = wanted | version.slot.wanted
+            own = version.slot.columns or ()
+            version.others = {name: kind for name, kind in wanted.items() if name not in own}
 
     @property
     def _static(self) -> bool:
