@@ -38,8 +38,8 @@ UNDER_WAY = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, Transact
 """States in which the coordinator will end a transaction itself."""
 
 log = logging.getLogger(__name__)
-# At the level debug it logs its configuration, passwords included.
-logging.getLogger("kafka").setLevel(logging.WARNING)
+# At the level debug it logs its configuration, passwords included; at the level error, with a traceback, what it raises as well.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 class Unsupported(UserError):
