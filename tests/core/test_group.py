@@ -43,5 +43,4 @@ def test_what_keeps_estimators_apart_is_named(other, named):
 def test_names_of_elsewhere_are_answered_with_ours():
     with pytest.raises(ValueError, match="'log_loss' is cross_entropy here"):
         losses.get("log_loss")
-    with pytest.raises(ValueError, match="binary and multiclass are classification here"):
-        wrap(model, "binary")
+    assert wrap(model, "binary").task == wrap(model, "classification").task == "classification"
