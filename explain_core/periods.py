@@ -258,7 +258,7 @@ def _driven(
 ) -> Driven | None:
     """What drives the model by a period's sums (5 × features), those of its loss and gain (5 × 2), and those since a fixed start; None where it is too early."""
     d = of.shape[1]
-    every = Sums(np.concatenate([of, lost[:, 1:], whole], axis=1))
+    every = Sums(np.concatenate([of, lost[:, 1:], whole, lost[:, :1]], axis=1))
     values, spread = every.value, every.spread
     low, high = bands.ends(values[: d + 1], Spread(*(part[: d + 1] for part in spread)), 0.95)
     if not np.isfinite(low[d]) or not np.isfinite(low[:d]).any():
@@ -274,8 +274,8 @@ def _driven(
         if found[j]
     ]
     n = int(of[0].max(initial=0.0))
-    loss = float(Sums(lost[:, :1]).value[0])
-    return Driven(n, since_alarm, float(values[d]), float(low[d]), float(high[d]), drivers, since, loss)
+    gain = float(values[d]), float(low[d]), float(high[d])
+    return Driven(n, since_alarm, *gain, drivers, since, float(values[-1]))
 
 
 def _restored(sums: Mapping[str, Block], shapes: Mapping[str, tuple[int, int, int]]) -> dict[str, Array]:

@@ -76,7 +76,7 @@ class BuildEngine(build_ext):
         )
         for ours, one in zip(self.extensions, translated, strict=True):
             ours.sources, ours.depends = one.sources, one.depends
-        self.parallel = JOBS
+        self.parallel = self.parallel or JOBS
         super().run()
 
     def build_extensions(self) -> None:

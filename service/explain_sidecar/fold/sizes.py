@@ -72,9 +72,8 @@ class ExplanationSize:
             about += ESTIMATOR * self._columns
             about += len(orjson.dumps(settings.challenger.source))
             if settings.challenger.shift_every:
-                from explain_core.drift.change import (
-                    NAMED,
-                )  # with models, which the server of HTTP does without
+                # With models, which the server of HTTP does without.
+                from explain_core.drift.change import NAMED
 
                 about += SHIFT + 6 * (MOST_SHIFTED + NAMED) * record.max_string
         # JSON writes a control character with six bytes.

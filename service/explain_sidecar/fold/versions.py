@@ -256,7 +256,7 @@ class ModelVersions:
         self.columns += [column for column in self._of_both(artefact) if column not in self.columns]
         self._vocabulary.learn(artefact.classes or ())
         self._ready = self._version(name, artefact)
-        self._want()
+        self._tell_kinds()
         self.loads += 1
         self.pins[name] = artefact.sha256
         for old in list(self.pins):
@@ -324,9 +324,10 @@ class ModelVersions:
     def _close(self, name: str) -> None:
         self.kept[name] = self.open.pop(name).slot.explained.model
         del self._stream.slots[name]
-        self._want()
+        self._tell_kinds()
 
-    def _want(self) -> None:
+    def _tell_kinds(self) -> None:
+        """Let each version know what kinds the others fix."""
         loaded = [*self.open.values(), *([] if self._ready is None else [self._ready])]
         wanted: dict[str, FeatureKind] = {}
         for version in sorted(loaded, key=lambda version: version.name):
@@ -380,7 +381,7 @@ class ModelVersions:
             self.kept[name] = self._version(name, self._reloaded(name)).slot.explained.model
         if data.ready is not None:
             self._ready = self._version(data.ready, self._reloaded(data.ready))
-        self._want()
+        self._tell_kinds()
 
     def _reloaded(self, name: str) -> Artefact:
         """The artefact of a version that was loaded before."""

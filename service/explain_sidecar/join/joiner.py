@@ -8,6 +8,7 @@ timestamp, so that one wrong clock ends the wait of all events; Flink subtracts 
 from __future__ import annotations
 
 import sys
+from copy import copy
 from dataclasses import dataclass
 
 import msgspec
@@ -153,11 +154,10 @@ class Joiner:
         """Expire so many at most of the entries that a record of this time makes due, and say whether there may be more: call again
         before the record. The record alone moves time, so that a restart amid them goes on with the rest.
         """
-        progress = self.progress
-        before = progress.time, progress.leaps, progress.records, progress.ahead
+        before = self.progress
+        self.progress = copy(before)
         self._move(timestamp)
-        time = progress.time
-        progress.time, progress.leaps, progress.records, progress.ahead = before
+        time, self.progress = self.progress.time, before
         assert time is not None
         joined: list[Joined] = []
         return joined, not self._settle(joined, time, most)
