@@ -216,9 +216,9 @@ def _mean_chance(counts: Values, score: Values) -> float:
     n, pooled = counts.sum(axis=1), counts.sum(axis=0)
     if not n.all():
         return 1.0
-    means = counts @ score / n
-    centre = float(pooled @ score / pooled.sum())
-    variance = float(pooled @ (score - centre) ** 2 / pooled.sum())
+    means = np.einsum("wc,c->w", counts, score) / n
+    centre = float(np.sum(pooled * score) / pooled.sum())
+    variance = float(np.sum(pooled * (score - centre) ** 2) / pooled.sum())
     error = math.sqrt(variance * float(np.sum(1.0 / n)))
     return float(2.0 * ndtr(-abs(means[1] - means[0]) / error)) if error > 0.0 else 1.0
 

@@ -159,7 +159,8 @@ def _shapley(worth: Array, size: int) -> Array:
     found = np.empty((size, worth.shape[1]))
     for player in range(size):
         without = coalitions[coalitions >> player & 1 == 0]
-        found[player] = weights[members[without]] @ (worth[without | 1 << player] - worth[without])
+        gains = worth[without | 1 << player] - worth[without]
+        found[player] = np.einsum("c,cn->n", weights[members[without]], gains)
     return found
 
 

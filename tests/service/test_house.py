@@ -48,6 +48,20 @@ def test_no_file_is_long(root: str) -> None:
     assert not {str(path): lines for path, lines in lengths.items() if lines > LINES}
 
 
+def test_nothing_is_computed_by_blas() -> None:
+    """Its kernels, and with them the last bit of a sum of products, depend on the processor: use ``einsum``."""
+    found, calls = [], {"dot", "inner", "matmul", "tensordot", "vdot", "linalg"}
+    for root in ("explain_core", "service"):
+        for path in (ROOT / root).rglob("*.py"):
+            found += [
+                f"{path}:{node.lineno}"
+                for node in ast.walk(ast.parse(path.read_text()))
+                if (isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult))
+                or (isinstance(node, ast.Attribute) and node.attr in calls)
+            ]
+    assert not found
+
+
 @pytest.mark.parametrize("root", ["explain_client", "explain_core", "service"])
 def test_no_function_has_many_positional_parameters(root: str) -> None:
     """What comes ninth in a call cannot be told from what comes eighth: it has its name there."""
