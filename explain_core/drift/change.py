@@ -387,9 +387,11 @@ class RiskChange:
             if cause and cause.stands_out
         ]
         if not causes:
+            # A feature may stand out where all inputs together, or concept and inputs, cancel each other out.
+            whole = " as a whole" if any(one.risk and one.risk.stands_out for one in self.differences) else ""
             if learning:
-                return f"{head}: {', '.join(learning)}; no cause in the data stands out{differing}"
-            return f"{head}; no cause stands out of the noise{differing}"
+                return f"{head}: {', '.join(learning)}; no cause in the data stands out{whole}{differing}"
+            return f"{head}; no cause stands out{whole or ' of the noise'}{differing}"
         aside = f"; {unlike} are unlike the other window and count as inputs" if unlike else ""
         shift = (
             "; a label shift: other shares of the labels, the same inputs for each"

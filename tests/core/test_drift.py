@@ -12,6 +12,7 @@ import pytest
 
 from explain_core import plots
 from explain_core.drift import RiskChange, dbshap
+from explain_core.drift.change import Cause, Difference
 from explain_core.models import wrap
 
 CUBE = [{"a": i >> 2 & 1, "b": i >> 1 & 1, "c": i & 1} for i in range(8)]
@@ -218,6 +219,11 @@ def test_without_drift_a_tree_shows_no_gap():
     assert abs(change.change) < 3.0 * change.std
     assert change.causes == ()
     assert change.sentence().endswith("; no cause stands out of the noise")
+    part = Cause("a", 0.2, 0.0, std=0.05, low=0.1, high=0.3)
+    told = dataclasses.replace(change, differences=(Difference("a", "shifted", 0.2, by=3.1, risk=part),))
+    assert told.sentence().endswith(
+        "; no cause stands out as a whole; a is higher by 3.100 throughout (+0.20 ± 0.10 of the risk)"
+    )
 
 
 def test_cells_beyond_the_limit_are_sampled_with_a_standard_error(moved):
