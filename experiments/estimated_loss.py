@@ -6,7 +6,8 @@ Each of elec2, adult, bank and flights (the demo's, each 7th) in thirds, at rand
 periods of 2,000 records are drawn. ``same``: as they come. ``covariate``: those are likelier where one feature is large, or small, two periods for each feature. ``concept``: as they
 come, and the label is another one where the first feature that is a number is above its median. As a regression the sets have a number as their target: nswdemand, hours-per-week, balance, the arrival's delay.
 The error of an estimate is against the true mean loss of the same records; printed is the mean of its absolute value over periods and two models, in units of the loss
-(of regressions relative to the mean loss of the reference). "no estimate" is the loss of the reference. ``settled``: the mean estimate when 1,000 labels of the period have come.
+(of regressions relative to the mean loss of the reference). "no estimate" is the loss of the reference. NannyML's estimate is of the plain mean of a chunk, so ours is too:
+with an alpha of 1e-6 all records of a period weigh alike. ``settled``: the estimate of an estimator with its default alpha when 1,000 labels of the period have come.
 
 ``--nannyml``: interpreter of an environment with nannyml 0.13.1. It is given the same predictions and the same periods, as chunks; DLE has its defaults.
 """
@@ -36,6 +37,8 @@ TARGETS = {"elec2": "nswdemand", "adult": "hours-per-week", "bank": "balance"}
 SIZE, TILT = 2_000, 1.5
 LABELS = 1_000
 """Of a period, after which an estimate is settled."""
+PLAIN, NEWEST = 1e-6, 1e-3
+"""Alpha of a plain mean of a period, and the default, of the newest records."""
 Array = np.ndarray[Any, Any]
 
 NANNY = """
@@ -149,29 +152,36 @@ def ours(
     given: Periods, features: list[str], regression: bool
 ) -> tuple[list[float], list[float], list[bool]]:
     """The estimate of each period; that after labels of it, and whether it is then said that the label means something else."""
-    state = estimator_of(given, features, regression).state()
-    estimates, settled, told = [], [], []
-    for number, kind in enumerate(given.kinds):
-        estimator = LossEstimator(["absolute" if regression else "zero_one"])
-        estimator.restore(state)
-        places = slice(SIZE * number, SIZE * (number + 1))
-        own, y = given.drawn[places], given.targets[places]
-        for place in own.tolist():
-            estimator.estimate(*record(given, place, features, regression))
+    learnt = {alpha: estimator_of(given, features, regression, alpha).state() for alpha in (PLAIN, NEWEST)}
+
+    def estimate(number: int, alpha: float, labels: int) -> tuple[float, bool]:
+        estimator = made(regression, alpha)
+        estimator.restore(learnt[alpha])
+        own = given.drawn[SIZE * number : SIZE * (number + 1)]
+        y = given.targets[SIZE * number : SIZE * (number + 1)]
+        records = [record(given, place, features, regression) for place in own.tolist()]
+        for x, p in records:
+            estimator.estimate(x, p)
+        for (x, p), loss in zip(records[:labels], losses(given.p[own], y, regression).tolist(), strict=False):
+            estimator.learn(x, p, [loss])
         (found,) = estimator.estimates().values()
-        estimates.append(found.value)
-        labels = LABELS if kind != "covariate" else 0
-        true = losses(given.p[own], y, regression)[:labels].tolist()
-        for place, loss in zip(own[:labels].tolist(), true, strict=True):
-            estimator.learn(*record(given, place, features, regression), [loss])
-        (found,) = estimator.estimates().values()
-        settled.append(found.value if labels else float("nan"))
-        told.append(found.correction != 0.0)
+        return found.value, found.correction != 0.0
+
+    estimates = [estimate(number, PLAIN, 0)[0] for number in range(len(given.kinds))]
+    after = [
+        (float("nan"), False) if kind == "covariate" else estimate(number, NEWEST, LABELS)
+        for number, kind in enumerate(given.kinds)
+    ]
+    settled, told = map(list, zip(*after, strict=True))
     return estimates, settled, told
 
 
-def estimator_of(given: Periods, features: list[str], regression: bool) -> LossEstimator:
-    estimator = LossEstimator(["absolute" if regression else "zero_one"])
+def made(regression: bool, alpha: float) -> LossEstimator:
+    return LossEstimator(["absolute" if regression else "zero_one"], alpha=alpha)
+
+
+def estimator_of(given: Periods, features: list[str], regression: bool, alpha: float) -> LossEstimator:
+    estimator = made(regression, alpha)
     own = given.reference
     for place, loss in zip(
         own.tolist(), losses(given.p[own], given.y[own], regression).tolist(), strict=True
