@@ -114,7 +114,7 @@ def _file(path: Path) -> Any:
 def _rows(data: Any) -> tuple[Iterator[Any], int | None]:
     """Rows as mappings or pairs, and how many."""
     if hasattr(data, "itertuples"):  # pandas
-        names = [str(name) for name in data.columns]
+        names = _once([str(name) for name in data.columns])
         return (dict(zip(names, row, strict=True)) for row in data.itertuples(index=False, name=None)), len(
             data
         )
@@ -126,6 +126,7 @@ def _rows(data: Any) -> tuple[Iterator[Any], int | None]:
                 f"watch needs pyarrow to read a {type(data).__name__}: pip install pyarrow"
             ) from None
         table = pa.table(data)
+        _once(table.column_names)
         return (row for batch in table.to_batches() for row in batch.to_pylist()), table.num_rows
     if isinstance(data, Mapping) or not isinstance(data, Iterable):
         raise ValueError(
@@ -133,6 +134,13 @@ def _rows(data: Any) -> tuple[Iterator[Any], int | None]:
             "dicts or of (features, label)"
         )
     return iter(data), len(data) if isinstance(data, Sequence) else None
+
+
+def _once(names: list[str]) -> list[str]:
+    """Columns that have a name each."""
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"data: there is more than one column {', '.join(twice)}; rename one")
+    return names
 
 
 def _pair(row: Any, label: str | None) -> Pair:

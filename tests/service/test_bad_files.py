@@ -3,13 +3,18 @@
 import gzip
 from pathlib import Path
 
+import pandas
+import pyarrow
 import pytest
+from pyarrow import parquet
 
+from explain_core import watch
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.broker.jars import kafka_jars
 from explain_sidecar.commands import config
 from explain_sidecar.commands.csv_rows import converters_of, read_rows
 from explain_sidecar.commands.produce import produce
+from explain_sidecar.commands.tables import read_table
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import load_model
 from explain_sidecar.settings import ModelSettings, Settings
@@ -36,6 +41,14 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> Non
 def test_a_column_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"the header has a more than once; rename one"):
         list(read_rows("--input", written(tmp_path, "a,b,a\n1,2,3\n")))
+    file = tmp_path / "rows.parquet"
+    table = pyarrow.table([[1, 2], [3, 4], [0, 1]], names=["a", "a", "y"])
+    parquet.write_table(table, file)
+    with pytest.raises(UserError, match=r"--input .*rows\.parquet: it has a more than once; rename one"):
+        read_table("--input", file, None, ())
+    for data in (table, pandas.DataFrame([[1, 3, 0], [2, 4, 1]], columns=["a", "a", "y"])):
+        with pytest.raises(ValueError, match="more than one column a; rename one"):
+            watch(data, label="y", progress=False)
 
 
 def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:

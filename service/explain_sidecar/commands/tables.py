@@ -102,6 +102,11 @@ def parquet_batches(argument: str, file: Path) -> Iterator[Any]:
         ) from None
     try:
         with parquet.ParquetFile(file) as opened:
+            names = opened.schema_arrow.names
+            if twice := {name for name in names if names.count(name) > 1}:
+                raise UserError(
+                    f"{argument} {file}: it has {', '.join(sorted(twice))} more than once; rename one"
+                )
             yield from opened.iter_batches()
     except (OSError, pyarrow.ArrowException) as error:
         raise UserError(f"{argument} {file}: cannot be read as Parquet: {error}") from None
