@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,8 @@ class Verdict:
     """How many partitions each was the model of."""
     joined: dict[str, int] = field(default_factory=dict)
     """Events by outcome."""
+    aborted: int = 0
+    """Transactions that Kafka left open for good in a partition, ended by the operator's command."""
 
 
 BASE = {
@@ -142,7 +145,7 @@ class Load:
         """Probe every partition, stop, and compare every byte with the oracle."""
         self._feeding.clear()
         self._producer.join()
-        problems = []
+        problems, aborted = [], 0
         held = sum(sum(self._ends(name)) for name in self._stream.inputs)
         if held != self.produced:
             problems.append(f"the input has {held} records and {self.produced} were produced")
@@ -151,11 +154,14 @@ class Load:
                 # Offsets may be committed before every reader sees the records of the same transaction.
                 while (before := self.committed(name, stage)) != (ends := self._ends(name)):
                     moved = lambda: self.committed(name, stage) not in (before, [])  # noqa: B023, E731
-                    if not self.until(moved, STILL_SECONDS) and self._ends(name) == ends:
+                    if self.until(moved, STILL_SECONDS) or self._ends(name) != ends:
+                        continue
+                    if not (torn := self._abort_torn()):
                         problems.append(
                             f"{name}: nothing committed for {STILL_SECONDS} s: {before} of {ends}"
                         )
                         break
+                    aborted += torn
         probe_seconds = self._probe(problems)
         for slot in list(self.fleet.live):
             self.fleet.stop(slot)
@@ -189,7 +195,15 @@ class Load:
             [*problems, *self.fleet.failures, *compared["differences"]],
             compared.get("models", {}),
             compared.get("joined", {}),
+            aborted,
         )
+
+    def _abort_torn(self) -> int:
+        """End what Kafka has left open, by the command that the workers' logs name; returns how many transactions of how many partitions."""
+        command = [sys.executable, "-P", "-m", "explain_sidecar.cli", "transactions", "abort", "--yes"]
+        said = subprocess.run(command, env=self.pipeline.environment, capture_output=True, text=True)
+        found = re.search(r"^aborted (\d+);", said.stdout, re.MULTILINE)
+        return int(found[1]) if found else 0
 
     def _stages(self) -> list[tuple[str, Sequence[str]]]:
         """What the group of each stage is called beside ``app_id``, and what it reads."""

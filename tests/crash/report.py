@@ -58,6 +58,7 @@ class Report:
         verdicts, kinds = self.verdicts, Counter(fault.kind for fault in self.faults)
         points = _sum(verdict.points for verdict in verdicts)
         ended = _sum(verdict.ended for verdict in verdicts)
+        left = sum(verdict.aborted for verdict in verdicts)
         not_run = [(kind, f"not run: {why}") for kind, why in sorted(self.not_run.items())]
         lines = [
             f"# Crash campaign on the stream {self.stream}",
@@ -71,6 +72,8 @@ class Report:
             *_table("crash point", "reached", rows=[(point, points[point]) for point in POINTS if points]),
             *_table("after SIGKILL, seconds", "runs", "p50", "p99", rows=self._recoveries()),
             "",
+            *[f"Kafka left {left} transactions open; `explain-sidecar transactions abort` ended them.\n"]
+            * (left > 0),
             f"The slowest probe record took {max((v.probe_seconds for v in verdicts), default=0):.1f} s.",
             *_table("a worker ended by itself and was started again", "times", rows=ended.most_common()),
         ]
