@@ -111,6 +111,19 @@ def test_a_snapshot_behind_an_open_transaction_of_another_program_is_waited_for(
     line.verify()
 
 
+def test_after_an_offset_that_is_not_ours_no_record_is_learnt_twice(line: Pipeline) -> None:
+    line.feed(mixed_records(1, 5, seed=1))
+    line.run_to_end()
+    assert line.explanations()[-1]["offset"] == 299
+    line.commit(0, 100, "")
+    assert "is not ours" in line.fails()
+    done = line.cli("reset", "--partition", "0", "--keep", "all", "--yes").stdout
+    assert "from offset 305 " in done and "learns twice" not in done
+    line.feed(mixed_records(1, 20, seed=2))
+    line.run_to_end()
+    assert line.explanations()[30]["carried"]["offset"] == 305
+
+
 def test_a_damaged_snapshot_is_detected_before_anything_is_loaded(line: Pipeline) -> None:
     pointer = Pointer.decode(line.committed()[0].metadata)
     assert pointer is not None

@@ -16,7 +16,7 @@ from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.kafka.clients import ErrorLog, reading_consumer, unreachable
 from explain_sidecar.kafka.past import Past
-from explain_sidecar.kafka.topics import Topic, Topics
+from explain_sidecar.kafka.topics import Topic, Topics, same
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.files import first_state
 from explain_sidecar.snapshots.signatures import read_keys
@@ -43,8 +43,9 @@ def reset(
 ) -> None:
     """Print what becomes of the state; with ``yes`` write the first snapshot of the next epoch and commit its offset, in one transaction.
 
-    ``start``: "committed" goes on where the old epoch ended, "state" after the last record that the kept state has learnt, "earliest" folds the whole topic again, "latest" what comes. ``keep`` "all" goes on
-    from the newest snapshot that is whole, whatever became of offsets, log and topic. ``undo`` goes back to the epoch before.
+    ``start``: "committed" goes on where the old epoch ended (after the last record that the kept state has learnt, if that is later; at the first record of a topic that was created again), "state" after
+    the last record that the kept state has learnt, "earliest" folds the whole topic again, "latest" what comes. ``keep`` "all" goes on from the newest snapshot that is whole, whatever became of
+    offsets, log and topic. ``undo`` goes back to the epoch before.
     """
     with stopped(settings, "reset", hold=yes) as sidecar:
         records = sidecar.records
@@ -68,15 +69,19 @@ def reset(
         else:
             low, high, ended = found.low, found.high, found.ended
             kept = _newest(sidecar, partition) if keep == "all" else None
-            if start == "state" and (kept is None or kept.manifest.topic_id != records.id):
+            known = kept.manifest if kept else found.manifest
+            again = known is not None and not same(known.topic_id, records.id)
+            if start == "state" and (kept is None or again):
                 raise UserError(
                     "--from state: add --keep all; without it there is no state to go on from"
                     if kept is None
                     else f"--from state: the state is of another topic, which was {records.name!r} before; its offsets are not those of this one"
                 )
-            ended = kept.manifest.next_offset if kept and start == "state" else ended
-            first = {"earliest": low, "latest": high}.get(start, min(max(ended, low), high))
-            _announce(settings, found, first, kept, records.id)
+            if kept is not None:
+                ended = max(kept.manifest.next_offset, ended if start != "state" else 0)
+            ended = low if again else min(max(ended, low), high)
+            first = {"earliest": low, "latest": high}.get(start, ended)
+            _announce(settings, found, first, kept, again)
         if not yes:
             raise UserError("nothing was done; add --yes to begin the new epoch")
         reach("reset.before")
@@ -103,7 +108,7 @@ def first_of(
     return take(state, settings.app_id, topic.name, topic.id, fold_settings(settings), partitions), chains
 
 
-def _announce(settings: Settings, found: Found, first: int, kept: Snapshot | None, topic_id: str) -> None:
+def _announce(settings: Settings, found: Found, first: int, kept: Snapshot | None, again: bool) -> None:
     manifest = found.manifest if kept is None else kept.manifest
     if kept is None:
         offsets = f"snapshot at offset {manifest.next_offset if manifest else 'none'}, committed offset {found.committed if found.committed >= 0 else 'none'}"
@@ -118,17 +123,15 @@ def _announce(settings: Settings, found: Found, first: int, kept: Snapshot | Non
             "keeps",
             f"the state of epoch {kept.manifest.epoch} at offset {kept.manifest.next_offset}: {carry.sentence}",
         )
-        if first != kept.manifest.next_offset:
+        if first != kept.manifest.next_offset and not again:
             _say(
                 "note",
                 f"that state has learnt up to offset {kept.manifest.next_offset}, and it goes on at {first}: what is between them it never learns, or learns twice"
-                + (
-                    "; --from state learns it"
-                    if found.low <= kept.manifest.next_offset < first and kept.manifest.topic_id == topic_id
-                    else ""
-                ),
+                + ("; --from state learns it" if found.low <= kept.manifest.next_offset < first else ""),
             )
         what = "with that state"
+    if again:
+        _say("note", "the topic was created again: all that it holds is new; --from latest leaves it out")
     _say("stays", "all messages that were published")
     _say(
         "next",

@@ -449,7 +449,10 @@ class Recovery:
         return self._found(Recovered(first_state(self._cluster.settings, self.partition, start=low), target))
 
     def _lost(self) -> RecoveryError:
-        return RecoveryError(f"{self._who}: {self._problem}, and no older snapshot is left. {self._remedy()}")
+        return RecoveryError(
+            f"{self._who}: {self._problem}, and no older snapshot is left. Begin with a file of `state export`, if there is one: explain-sidecar "
+            f"state import FILE --yes; or with a new model: explain-sidecar reset --partition {self.partition} --yes"
+        )
 
     def _settings_changed(
         self, snapshot: Snapshot, stored_at: float, target: Target, difference: str
