@@ -131,6 +131,9 @@ def test_a_sidecar_moves_to_another_cluster_whose_offsets_are_others(
     assert "2 partitions" in old.cli("state", "export", file).stdout
     new.feed(moved[100:])
     assert "nothing was done" in new.cli("state", "import", file, status=1).stderr
+    assert not set(new.topics.values()) & set(new.admin.list_topics(timeout=5).topics) - {
+        new.topics["records"]
+    }
     assert "here: epoch 0 from offset 250" in new.cli("state", "import", file, "--yes").stdout
     new.cli("state", "export", str(again))
     before, after = (
@@ -166,6 +169,37 @@ def test_a_copy_without_the_last_records_is_waited_for(pipeline: Factory, tmp_pa
     new.feed(moved[:250])
     assert "wait until the topic is copied" in new.cli("state", "import", file, "--yes", status=1).stderr
     assert new.committed()[0].offset < 0
+
+
+def test_a_refused_import_leaves_the_topics_as_they_are(pipeline: Factory, tmp_path: Path) -> None:
+    """Those of a sidecar whose records topic is another, with more partitions."""
+    line, wrong, file = pipeline(1), pipeline(2), str(tmp_path / "state")
+    line.feed(mixed_records(1, 60))
+    line.run_to_end()
+    line.cli("state", "export", file)
+    line.environment["EXPLAIN_TOPICS__RECORDS"] = wrong.topics["records"]
+    assert "they are not there" in line.cli("state", "import", file, "--yes", status=1).stderr
+    line.environment["EXPLAIN_TOPICS__RECORDS"] = line.topics["records"]
+    line.feed(mixed_records(1, 60, seed=1))
+    line.run_to_end()
+    line.verify()
+
+
+def test_records_that_are_all_alike_tell_no_place(pipeline: Factory, tmp_path: Path) -> None:
+    old, new, file = pipeline(1), pipeline(1), str(tmp_path / "state")
+    old.feed([(0, b'{"a": 1, "label": true}')] * 100)
+    old.run_to_end()
+    old.cli("state", "export", file)
+    new.feed([(0, b'{"a": 1, "label": true}')] * 20)
+    assert "none of them differs" in new.cli("state", "import", file, "--yes", status=1).stderr
+    different = [(0, b'{"a": %d, "label": true}' % n) for n in range(20)]
+    old.feed([*different, *[(0, b'{"a": 1, "label": true}')] * 100])
+    old.run_to_end()
+    old.cli("state", "export", file)
+    new.feed([*different, *[(0, b'{"a": 1, "label": true}')] * 50])
+    assert "they are not there" in new.cli("state", "import", file, "--yes", status=1).stderr
+    new.feed([(0, b'{"a": 1, "label": true}')] * 50)
+    assert "from offset 140" in new.cli("state", "import", file, "--yes").stdout
 
 
 def test_a_new_sidecar_begins_with_the_model_of_another(

@@ -39,7 +39,9 @@ from explain_sidecar.snapshots.signatures import Keys, read_keys
 from explain_sidecar.snapshots.snapshot import Before, Snapshot, begin, load_parts, take, unpacking
 
 TAIL = 20
-"""Records before a state's offset by which its place in a copy of the topic is found."""
+"""Records before a state's offset, different ones, by which its place in a copy of the topic is found."""
+LONGEST_TAIL = 5_000
+"""Records among which so many different ones are looked for."""
 
 From = Literal["same", "earliest", "latest"]
 
@@ -247,13 +249,27 @@ def _digests(sidecar: Stopped, partition: int, start: int, end: int) -> Iterator
 
 
 def _tail(sidecar: Stopped, partition: int, offset: int) -> list[bytes]:
+    """The last records before an offset, from the one on with which ``TAIL`` of them differ; all of the last ones where they do not."""
     low, _ = sidecar.reader.get_watermark_offsets(TopicPartition(sidecar.records.name, partition), timeout=10)
-    start = max(low, offset - 4 * TAIL)
-    return [digest for _, digest in _digests(sidecar, partition, start, offset)][-TAIL:]
+    newest: list[bytes] = []
+    for length in (4 * TAIL, LONGEST_TAIL):
+        start = max(low, offset - length)
+        newest = [digest for _, digest in _digests(sidecar, partition, start, offset)]
+        different: set[bytes] = set()
+        for place in reversed(range(len(newest))):
+            different.add(newest[place])
+            if len(different) == TAIL:
+                return newest[place:]
+    return newest
 
 
 def _place(sidecar: Stopped, partition: int, tail: Sequence[bytes]) -> int:
     """The offset after the only place where these records follow one another."""
+    if len(set(tail)) < 2:
+        raise UserError(
+            f"partition {partition}: the last {len(tail)} records that the state has learnt do not tell its place in {sidecar.records.name!r}: "
+            "none of them differs; go on with --from latest, once the topic is copied, or --from earliest, which learns what is there once more"
+        )
     low, high = sidecar.reader.get_watermark_offsets(
         TopicPartition(sidecar.records.name, partition), timeout=10
     )

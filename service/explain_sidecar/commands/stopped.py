@@ -78,7 +78,8 @@ class Stopped:
     def __init__(self, settings: Settings, hold: bool, running: bool) -> None:
         self._settings = settings
         self.keys = read_keys(settings.checkpoint)
-        self.records = Topics(settings).prepare()["records"]
+        self._topics = Topics(settings).prepare(change=False)
+        self.records = self._topics["records"]
         if not running:
             _check_stopped(settings)
         # The same settings as a worker's: the group accepts the member, and a crashed command leaves it no later than a worker would.
@@ -109,7 +110,12 @@ class Stopped:
         return found
 
     def past(self, partition: int) -> Past:
-        return Past(self.reader, self._uncommitted, self._settings, partition, self._read)
+        """Of the topics as they are: the command may be refused, or only asked what it would do."""
+        outputs = (*self._settings.outputs, "checkpoints")
+        absent = [
+            name for name in outputs if name not in self._topics or partition >= self._topics[name].partitions
+        ]
+        return Past(self.reader, self._uncommitted, self._settings, partition, self._read, absent)
 
     def find(self, partition: int) -> Found:
         """What there is of a partition. Raises ``Undecided`` where an open transaction hides it for too long."""
@@ -150,7 +156,8 @@ class Stopped:
     def store(
         self, partition: int, snapshot: Snapshot, chains: dict[str, tuple[int, str]], found: Found
     ) -> None:
-        """Store a snapshot and commit its offset, in one transaction."""
+        """Store a snapshot and commit its offset, in one transaction, on topics that it may make."""
+        self._topics = Topics(self._settings).prepare()
         manifest, before = snapshot.manifest, found.manifest
         stored = len(before.chunk_sizes) if before and before.topic_id == self.records.id else 0
         transaction = Transaction(self._settings, f"{self._settings.app_id}-reset-{partition}", ErrorLog())
@@ -166,7 +173,7 @@ class Stopped:
             next_offset=manifest.next_offset,
             fold_digest=manifest.fold_digest,
             chains=chains,
-            ends=self.past(partition).ends(),
+            ends=decided(self.past(partition).ends),
         )
         offset = TopicPartition(self.records.name, partition, manifest.next_offset, metadata=pointer.encode())
         transaction.commit([offset], self._group, self._metadata)

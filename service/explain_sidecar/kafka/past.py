@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -66,6 +66,7 @@ class Past:
 
     Each search reads to the end. It raises ``Undecided`` while an open transaction hides what was there when this object looked first.
     One of a worker of ours that is gone may still be committed. ``uncommitted`` makes the reader that tells whose it is.
+    ``absent`` are the outputs whose topic has not been given this partition yet.
     """
 
     def __init__(
@@ -75,7 +76,9 @@ class Past:
         settings: Settings,
         partition: int,
         read: Read,
+        absent: Collection[str] = (),
     ) -> None:
+        self._absent = absent
         self._reader = reader
         self._uncommitted = uncommitted
         self._settings = settings
@@ -199,6 +202,8 @@ class Past:
 
     def _bounds(self, name: str, seconds: float = 10.0) -> tuple[int, int]:
         """The first offset of a topic, and the one after the last committed message."""
+        if name in self._absent:
+            return 0, 0
         where = TopicPartition(getattr(self._settings.topics, name), self._partition)
         return self._reader.get_watermark_offsets(where, timeout=seconds)
 
@@ -222,6 +227,8 @@ class Past:
 
     def _committed(self, name: str, start: int) -> Iterator[Message]:
         """Every committed message from an offset to the end. Raises ``Undecided`` where that is not all there was."""
+        if name in self._absent:
+            return
         where = TopicPartition(getattr(self._settings.topics, name), self._partition, start)
         self._reader.assign([where])
         try:

@@ -136,8 +136,8 @@ class Topics:
                 )
             self._clock.sleep(0.1)
 
-    def prepare(self) -> dict[str, Topic]:
-        """Create what is missing, where allowed, and check the rest; returns every topic by its setting.
+    def prepare(self, change: bool = True) -> dict[str, Topic]:
+        """Create what is missing, where allowed, and check the rest; returns every topic by its setting. Without ``change`` those that are there, as they are.
 
         Raises ``UserError`` for a missing or compacted records topic, a missing output topic that may not be created,
         and partition counts that differ.
@@ -164,27 +164,32 @@ class Topics:
                     f" ({self.outputs['checkpoints']} with cleanup.policy=compact, {self.outputs['dead_letters']} with "
                     f"max.message.bytes={least_bytes(self._settings)['dead_letters']})"
                 )
-            self.create(missing, source)
-            found = self.until_described(records, *self.outputs.values())
-        for setting, name in self.outputs.items():
-            count = found[name].partitions
+            if change:
+                self.create(missing, source)
+                found = self.until_described(records, *self.outputs.values())
+        outputs = {setting: found[name] for setting, name in self.outputs.items() if name in found}
+        for setting, topic in outputs.items():
+            name, count = topic.name, topic.partitions
             if count < source.partitions and self._settings.topics.create:
-                self.grow(name, source.partitions)
+                if change:
+                    self.grow(name, source.partitions)
             elif count != source.partitions:
                 raise UserError(
                     f"topics.{setting}: {name!r} has {count} partitions and {records!r} has {source.partitions}; "
                     "they must be equal: what partition p of the input produces goes to partition p of each output"
                 )
-        policy = found[self.outputs["checkpoints"]].config.get("cleanup.policy", "")
+        policy = (
+            outputs["checkpoints"].config.get("cleanup.policy", "") if "checkpoints" in outputs else "compact"
+        )
         if "compact" not in policy:
             raise UserError(
                 f"topics.checkpoints: {self.outputs['checkpoints']!r} has cleanup.policy={policy}: snapshots would be deleted; set it to compact"
             )
-        for setting, name in self.outputs.items():
-            problem = too_small(setting, found[name], self._settings)
+        for setting, topic in outputs.items():
+            problem = too_small(setting, topic, self._settings)
             if problem:
-                raise UserError(f"topics.{setting}: {name!r} {problem}")
-        return {"records": source} | {setting: found[name] for setting, name in self.outputs.items()}
+                raise UserError(f"topics.{setting}: {topic.name!r} {problem}")
+        return {"records": source} | outputs
 
     def create(self, names: list[str], source: Topic) -> None:
         """Create output topics with the partitions of the records topic and the settings that each needs."""
