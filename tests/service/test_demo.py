@@ -1,5 +1,6 @@
 """What the demo says at its end: which alarms came, in words and by their cause."""
 
+import orjson
 import pytest
 
 from explain_sidecar.demo import settings_of
@@ -88,6 +89,12 @@ def test_the_summary_names_the_alarms_of_each_cause_once_and_in_words():
         "in which it is better than no model by 0.100 [0.099, 0.101] of log loss."
     )
     assert kennedy.startswith("JFK\n") and "No alarm: " in kennedy and "What changed" not in kennedy
+
+
+def test_the_summary_tells_of_whatever_estimator_and_loss_the_demo_has() -> None:
+    messages = orjson.dumps([explanation(0, SEPTEMBER + i * 40 * DAY, 0.5 - i / 10) for i in (0, 1)])
+    other = orjson.loads(messages.replace(b"isage", b"ipfi").replace(b"cross_entropy", b"brier"))
+    assert "by 0.100 [0.099, 0.101] of brier" in summary({0: other}, [], [], ORIGINS, width=10_000)
 
 
 def test_the_summary_s_lines_fit_the_terminal() -> None:

@@ -30,7 +30,7 @@ NAMES = {
     "pressure": "air pressure",
     "visib": "visibility",
 }
-ESTIMATOR, LOSS, PERIOD = "isage", "cross_entropy", "1000"
+PERIOD = "1000"
 SEASONS = ("winter", "spring", "summer", "autumn")
 
 
@@ -70,28 +70,31 @@ def _partition(
         for period in message["periods"]
         if period["name"] == PERIOD
     ]
+    importance = messages[-1]["importance"]
+    estimator = "isage" if "isage" in importance else next(iter(importance))
+    loss = next(iter(importance[estimator]))
     found = [
-        _drivers(periods),
-        _seasons(periods),
-        _year(messages),
+        _drivers(periods, estimator, loss),
+        _seasons(periods, estimator, loss),
+        _year(messages, loss),
         *_alarms(alarms, messages),
         _risk(changes),
     ]
     return [line for line in found if line]
 
 
-def _drivers(periods: Sequence[Period]) -> str:
+def _drivers(periods: Sequence[Period], estimator: str, loss: str) -> str:
     """What drove the model over the year."""
-    driven = merge_periods(periods).driven(ESTIMATOR, LOSS) if periods else None
+    driven = merge_periods(periods).driven(estimator, loss) if periods else None
     if driven is None:
         return "Too few flights to say what drives the model."
     words = driven.sentence(
-        _name, "flights", 5, loss_name(LOSS), f"the {driven.records:,} flights of the year"
+        _name, "flights", 5, loss_name(loss), f"the {driven.records:,} flights of the year"
     )
     return f"{words[0].upper()}{words[1:]}."
 
 
-def _seasons(periods: Sequence[Period]) -> str:
+def _seasons(periods: Sequence[Period], estimator: str, loss: str) -> str:
     """What drove it most in each season of the year."""
     seasons: dict[str, list[Period]] = {}
     for period in periods:
@@ -99,7 +102,7 @@ def _seasons(periods: Sequence[Period]) -> str:
         seasons.setdefault(SEASONS[month % 12 // 3], []).append(period)
     found: dict[str, Driven] = {}
     for season, of in seasons.items():
-        driven = merge_periods(of).driven(ESTIMATOR, LOSS)
+        driven = merge_periods(of).driven(estimator, loss)
         if driven is not None:
             found[season] = driven
     if len(found) < 2:
@@ -119,13 +122,13 @@ def _name(feature: str) -> str:
     return NAMES.get(feature, feature)
 
 
-def _year(messages: list[dict[str, Any]]) -> str:
+def _year(messages: list[dict[str, Any]], loss: str) -> str:
     """When the model was right most and least: the mean over each month's explanations."""
     months: dict[str, list[float]] = {}
     for message in messages:
         if message["status"] != "warming":
             month = time.strftime("%B", time.gmtime(message["timestamp"] / 1000))
-            months.setdefault(month, []).append(message["performance"][LOSS]["model"])
+            months.setdefault(month, []).append(message["performance"][loss]["model"])
     if len(months) < 2:
         return ""
     means = {month: sum(values) / len(values) for month, values in months.items()}
