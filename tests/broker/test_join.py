@@ -123,6 +123,19 @@ def grow(line: Pipeline, topic: str) -> None:
         future.result()
 
 
+def test_what_is_open_on_the_join_s_topics_is_shown(pipeline: Factory, tmp_path: Path) -> None:
+    line = joining(pipeline, tmp_path)
+    other = Producer({"bootstrap.servers": line.broker.bootstrap_servers, "transactional.id": f"{line.name}-join-0"})  # fmt: skip
+    other.init_transactions(30)
+    other.begin_transaction()
+    other.produce(line.topics["records"], b"{}", partition=1)
+    assert other.flush(30) == 0
+    said = line.cli("transactions", "abort", "--yes").stdout
+    assert f"{line.topics['records']} partition 1, offset 0: the transaction of producer" in said
+    assert "Kafka ends it after" in said and "there is nothing to abort" in said
+    other.abort_transaction(30)
+
+
 def test_run_with_join_explains_what_it_joins(pipeline: Factory, tmp_path: Path) -> None:
     line = joining(pipeline, tmp_path)
     line.environment["EXPLAIN_TOPICS__RECORDS"] = f"{line.name}-made-by-the-join"

@@ -1,14 +1,15 @@
-"""What kafka-python says where a connection breaks: an error of ours, once, and no traceback of its own in the log."""
+"""What kafka-python says where a connection breaks: an error of ours, once, and no traceback of its own in the log. And what a torn transaction asks an operator to do."""
 
 import logging
 import socket
 import struct
 import threading
+from dataclasses import replace
 
 import pytest
 
 from explain_sidecar.errors import UserError
-from explain_sidecar.kafka.operators import find_open
+from explain_sidecar.kafka.operators import Open, find_open
 from explain_sidecar.settings import Settings
 
 
@@ -34,3 +35,13 @@ def test_a_broker_that_resets_connections_is_an_error_in_words_and_no_traceback_
             find_open(known, [("explanations", 0)])
         server.shutdown(socket.SHUT_RDWR)
     assert not [record for record in caplog.records if record.name.startswith("kafka")]
+
+
+def test_a_torn_transaction_names_the_command_that_loses_nothing_or_what_is_lost() -> None:
+    torn = Open("records", 1, 7, 5, 0, 0, "app-join-0", torn=True)
+    assert str(torn).endswith(
+        "is published again from the replay"
+    ) and "`explain-sidecar transactions abort --yes`" in str(torn)
+    assert str(replace(torn, replayed=False)).endswith(
+        "`kafka-transactions.sh abort` ends it; what the join published with it is lost then"
+    )

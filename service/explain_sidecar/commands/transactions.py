@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 from explain_sidecar.errors import UserError
+from explain_sidecar.join.topics import changelog, join_settings
 from explain_sidecar.kafka.operators import Open, abort, find_open
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
@@ -14,10 +16,10 @@ OFFSETS = "__consumer_offsets"
 
 def show(settings: Settings) -> list[Open]:
     """Print the transactions that are open on the topics that the sidecar writes to."""
-    topics = Topics(settings)
-    described = topics.describe(*topics.outputs.values(), OFFSETS).values()
+    topics, joined = Topics(settings), _joined(settings)
+    described = topics.describe(*dict.fromkeys([*topics.outputs.values(), OFFSETS, *joined])).values()
     found = [
-        one
+        replace(one, replayed=topic.name not in joined)
         for topic in described
         for one in find_open(settings, [(topic.name, partition) for partition in range(topic.partitions)])
         # Offsets of all groups are on one topic.
@@ -30,9 +32,17 @@ def show(settings: Settings) -> list[Open]:
     return found
 
 
+def _joined(settings: Settings) -> list[str]:
+    """What the join writes to, where there is one."""
+    if settings.join.events.topic is None:
+        return []
+    stage = join_settings(settings)
+    return [stage.topics.records, stage.topics.dead_letters, changelog(stage)]
+
+
 def abort_torn(settings: Settings, *, yes: bool = False) -> None:
     """End those that Kafka has forgotten, with ``yes``. Nothing is lost: a partition publishes again what readers did not see."""
-    torn = [one for one in show(settings) if one.torn]
+    torn = [one for one in show(settings) if one.torn and one.replayed]
     if not torn:
         sys.stdout.write("there is nothing to abort\n")
         return

@@ -90,7 +90,8 @@ _ENDPOINT = "ssl.endpoint.identification.algorithm"
 
 @dataclass(frozen=True)
 class Open:
-    """A transaction that is open on a partition since an offset. ``torn``: its coordinator knows of none, so that Kafka will not end it."""
+    """A transaction that is open on a partition since an offset. ``torn``: its coordinator knows of none, so that Kafka will not end it. ``replayed``: what it
+    held of the sidecar's messages is published again once it is aborted."""
 
     topic: str
     partition: int
@@ -100,17 +101,20 @@ class Open:
     coordinator_epoch: int
     name: str | None
     torn: bool
+    replayed: bool = True
 
     def __str__(self) -> str:
         whose = f"producer {self.producer}, epoch {self.epoch}" + (
             f", transactional id {self.name!r}" if self.name else ""
         )
-        remedy = (
-            "Kafka has forgotten it and will not end it. Run `explain-sidecar transactions abort --yes`: "
-            "what it held of the sidecar's messages is published again from the replay"
-            if self.torn
-            else "Kafka ends it after its transaction.timeout.ms, at most transaction.max.timeout.ms of the brokers (15 minutes by default)"
-        )
+        if not self.torn:
+            remedy = "Kafka ends it after its transaction.timeout.ms, at most transaction.max.timeout.ms of the brokers (15 minutes by default)"
+        else:
+            remedy = "Kafka has forgotten it and will not end it. " + (
+                "Run `explain-sidecar transactions abort --yes`: what it held of the sidecar's messages is published again from the replay"
+                if self.replayed
+                else "`kafka-transactions.sh abort` ends it; what the join published with it is lost then"
+            )
         return f"{self.topic} partition {self.partition}, offset {self.offset}: the transaction of {whose}. {remedy}"
 
 
