@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
 from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.kafka.hidden import STANDS_SECONDS
 from tests.broker.harness import Factory, Pipeline, Process
 from tests.broker.test_docs import Reader
 
@@ -130,10 +131,15 @@ def test_what_is_open_on_the_join_s_topics_is_shown(pipeline: Factory, tmp_path:
     other.begin_transaction()
     other.produce(line.topics["records"], b"{}", partition=1)
     assert other.flush(30) == 0
+    joins = Process(["-m", "explain_sidecar.cli", "join"], line.environment)
     said = line.cli("transactions", "abort", "--yes").stdout
     assert f"{line.topics['records']} partition 1, offset 0: the transaction of producer" in said
     assert "Kafka ends it after" in said and "there is nothing to abort" in said
+    stands = f"readers of {line.topics['records']} stand still at offset 0 of 1"
+    line.wait_for(lambda: stands in joins.log(), STANDS_SECONDS + 30)
     other.abort_transaction(30)
+    line.wait_for(lambda: "readers see what follows the open transaction again" in joins.log(), 30)
+    assert joins.stop() == 0, joins.log()
 
 
 def test_run_with_join_explains_what_it_joins(pipeline: Factory, tmp_path: Path) -> None:

@@ -25,12 +25,15 @@ from explain_sidecar.kafka.clients import (
     KAFKA,
     ErrorLog,
     Kafka,
+    admin_client,
     group_consumer,
     reading_consumer,
     worker_name,
 )
 from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
+from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.kafka.errors import Aborted
+from explain_sidecar.kafka.hidden import Readers
 from explain_sidecar.kafka.member import MAX_BATCH, Member
 from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.report import JoinReport, Report, buckets
@@ -194,6 +197,8 @@ class JoinStage(Member[JoinPartition]):
         totals = JoinTotals(stage.topics)
         commits = JoinCommits(stage, known, transaction, consumer, self._watch, totals, kafka.clock)
         self._publish = commits.publish
+        ends = PartitionEnds(admin_client(stage, errors, kafka), kafka.clock.monotonic)
+        self._readers = Readers(stage, ends, self._written, kafka.clock, replayed=False)
         self._pace = Pace(stage.join, consumer, known.events.name, known.events.partitions, kafka.clock)
         self._left = False
         super().__init__(
@@ -230,6 +235,7 @@ class JoinStage(Member[JoinPartition]):
                 for partition in list(self._owned.values())
             ],
             topic_ids=self._watch.ids,
+            hidden=list(self._readers.hidden),
         )
 
     # --- input -----------------------------------------------------------------------------------------------------
@@ -308,8 +314,19 @@ class JoinStage(Member[JoinPartition]):
             for partition in range(self._known.events.partitions)
         }
 
+    def _written(self) -> list[tuple[str, int]]:
+        """Where this worker's partitions write to. Any of them may write to each partition of the records."""
+        known = self._known
+        return [
+            (topic.name, place)
+            for topic in (known.changelog, known.dead_letters, known.records)
+            for place in range(topic.partitions)
+            if place % known.events.partitions in self._owned
+        ]
+
     def _look(self) -> None:
         self._watch.look()
+        self._readers.look()
 
     def _close(self) -> None:
         self._reader.close()

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
@@ -41,16 +41,24 @@ class Hidden:
 
 
 class Readers:
-    """Looks at what readers see of the outputs of this worker's partitions. Its questions run in the client's threads."""
+    """Looks at what readers see of ``places``, which this worker writes to. Its questions run in the client's threads.
+
+    ``replayed``: whether the worker publishes again what readers did not see, once it is aborted.
+    """
 
     def __init__(
-        self, settings: Settings, ends: PartitionEnds, partitions: Callable[[], Iterable[int]], clock: Clock
+        self,
+        settings: Settings,
+        ends: PartitionEnds,
+        places: Callable[[], Iterable[Place]],
+        clock: Clock,
+        replayed: bool = True,
     ) -> None:
         self._settings = settings
         self._ends = ends
-        self._partitions = partitions
+        self._places = places
         self._clock = clock
-        self._topics = [getattr(settings.topics, name) for name in (*settings.outputs, "checkpoints")]
+        self._replayed = replayed
         self._asked: list[dict[TopicPartition, Future[Any]]] = []
         self._asked_at = clock.monotonic()
         self._open: dict[Place, tuple[int, float, float]] = {}
@@ -66,10 +74,9 @@ class Readers:
                 self._take_in()
         elif self._clock.monotonic() - self._asked_at > LOOK_SECONDS:
             self._asked_at = self._clock.monotonic()
-            self._asked = self._ask(self._partitions())
+            self._asked = self._ask(list(self._places()))
 
-    def _ask(self, partitions: Iterable[int]) -> list[dict[TopicPartition, Future[Any]]]:
-        places = [(topic, partition) for partition in partitions for topic in self._topics]
+    def _ask(self, places: list[Place]) -> list[dict[TopicPartition, Future[Any]]]:
         asked = [
             self._ends.ask(places, isolation)
             for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
@@ -108,7 +115,7 @@ class Readers:
         from explain_sidecar.kafka.operators import find_open
 
         try:
-            found = find_open(self._settings, [place])
+            found = [replace(one, replayed=self._replayed) for one in find_open(self._settings, [place])]
             if any(one.torn for one in found):
                 self.torn.append(place[1])
             self._whose[place] = "; ".join(map(str, found)) or self._whose[place]

@@ -115,7 +115,10 @@ class Worker(Member[OwnedPartition]):
         name = worker_name(settings, slot)
         ends = PartitionEnds(admin_client(settings, self._errors, kafka), kafka.clock.monotonic)
         self._stalls = Stalls(ends, self._topic.name, kafka.clock)
-        self._readers = Readers(settings, ends, lambda: list(self._owned), kafka.clock)
+        outputs = [getattr(settings.topics, name) for name in (*settings.outputs, "checkpoints")]
+        self._readers = Readers(
+            settings, ends, lambda: [(topic, p) for p in self._owned for topic in outputs], kafka.clock
+        )
         self._torn: set[int] = set()
         self._undecided_at = 0.0
         transaction = Transaction(settings, name, self._errors, alive, kafka, self._unseen)
