@@ -213,7 +213,7 @@ class Pipeline:
         places = [TopicPartition(self.topics[name], p) for p in self.inputs]
         for attempt in itertools.count():
             try:
-                found = reader.committed(places, timeout=20)
+                found = reader.committed(places, timeout=40)  # Kafka ends a transaction of ours after 20 s
                 for place in found:
                     if place.error is not None:
                         raise KafkaException(place.error)
