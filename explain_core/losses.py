@@ -56,8 +56,8 @@ class Loss:
         Whether it is a quadratic form of what it reads: its value at a mean of infinitely many predictions then has an unbiased estimate from
         two (see ``IncrementalSAGE``).
     most
-        Its largest value for probabilities, None where it has none that is of use; the smallest is 0. The interval of a challenger is of whole
-        differences where there is one.
+        Its largest value for probabilities, None where it has none that is of use; the smallest is 0. Where there is one,
+        the interval of a challenger cuts no difference off.
     clipped
         The value at which it counts a prediction as no worse, None where it does not.
 

@@ -6,13 +6,19 @@ import csv
 import gzip
 import math
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from explain_sidecar.errors import UserError
 from explain_sidecar.settings.base import fits_64_bits
+
+
+def check_once(what: str, names: Sequence[str]) -> None:
+    """Raises ``UserError`` where columns share a name."""
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise UserError(f"{what} has {', '.join(sorted(twice))} more than once; rename one")
 
 
 def read_rows(argument: str, file: Path, limit: int | None = None) -> Iterator[dict[str, str]]:
@@ -25,10 +31,7 @@ def read_rows(argument: str, file: Path, limit: int | None = None) -> Iterator[d
         with gzip.open(file, "rt", **how) if file.suffix == ".gz" else file.open(**how) as text:
             reader = csv.DictReader(text)
             names = list(reader.fieldnames or ())
-            if twice := {name for name in names if names.count(name) > 1}:
-                raise UserError(
-                    f"{argument} {file}: the header has {', '.join(sorted(twice))} more than once; rename one"
-                )
+            check_once(f"{argument} {file}: the header", names)
             for number, row in enumerate(islice(reader, limit), start=2):
                 if None in row or None in row.values():
                     raise UserError(

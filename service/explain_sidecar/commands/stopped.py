@@ -111,11 +111,21 @@ class Stopped:
 
     def past(self, partition: int) -> Past:
         """Of the topics as they are: the command may be refused, or only asked what it would do."""
+        return Past(
+            self.reader,
+            self._uncommitted,
+            self._settings,
+            partition,
+            self._read,
+            self._absent(partition),
+        )
+
+    def _absent(self, partition: int) -> list[str]:
+        """The outputs whose topic lacks the partition."""
         outputs = (*self._settings.outputs, "checkpoints")
-        absent = [
+        return [
             name for name in outputs if name not in self._topics or partition >= self._topics[name].partitions
         ]
-        return Past(self.reader, self._uncommitted, self._settings, partition, self._read, absent)
 
     def find(self, partition: int) -> Found:
         """What there is of a partition. Raises ``Undecided`` where an open transaction hides it for too long."""
@@ -156,8 +166,9 @@ class Stopped:
     def store(
         self, partition: int, snapshot: Snapshot, chains: dict[str, tuple[int, str]], found: Found
     ) -> None:
-        """Store a snapshot and commit its offset, in one transaction, on topics that it may make."""
-        self._topics = Topics(self._settings).prepare()
+        """Store a snapshot and commit its offset, in one transaction, on topics that are made where they lack the partition."""
+        if self._absent(partition):
+            self._topics = Topics(self._settings).prepare()
         manifest, before = snapshot.manifest, found.manifest
         stored = len(before.chunk_sizes) if before and before.topic_id == self.records.id else 0
         transaction = Transaction(self._settings, f"{self._settings.app_id}-reset-{partition}", ErrorLog())

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import orjson
 
-from explain_sidecar.commands.csv_rows import CONVERTERS, converters_of, read_rows
+from explain_sidecar.commands.csv_rows import CONVERTERS, check_once, converters_of, read_rows
 from explain_sidecar.errors import UserError
 from explain_sidecar.formats.inferred import Columns, kinds_of
 
@@ -102,11 +102,7 @@ def parquet_batches(argument: str, file: Path) -> Iterator[Any]:
         ) from None
     try:
         with parquet.ParquetFile(file) as opened:
-            names = opened.schema_arrow.names
-            if twice := {name for name in names if names.count(name) > 1}:
-                raise UserError(
-                    f"{argument} {file}: it has {', '.join(sorted(twice))} more than once; rename one"
-                )
+            check_once(f"{argument} {file}: it", opened.schema_arrow.names)
             yield from opened.iter_batches()
     except (OSError, pyarrow.ArrowException) as error:
         raise UserError(f"{argument} {file}: cannot be read as Parquet: {error}") from None
