@@ -20,7 +20,7 @@ from explain_client.periods import Period, merge_periods
 from explain_core.progress import track
 from explain_sidecar.demo import EVERY, settings_of
 from explain_sidecar.demo.flights import ORIGINS, flights
-from explain_sidecar.demo.summary import ESTIMATOR, LOSS, NAMES, summary
+from explain_sidecar.demo.summary import NAMES, shown, summary
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 
@@ -72,6 +72,7 @@ def picture(found: list[Published], file: Path) -> None:
 
     figure = Figure(figsize=(10.0, 3.6), dpi=130, layout="constrained")
     axes = figure.subplots(1, len(ORIGINS), sharey=True, squeeze=False)[0]
+    estimator, loss = shown(found[0]["explanations"])
     weeks = [
         [
             read(Period, period)
@@ -81,17 +82,17 @@ def picture(found: list[Published], file: Path) -> None:
         ]
         for published in found
     ]
-    years = [merge_periods(of).importances[ESTIMATOR][LOSS] for of in weeks]
+    years = [merge_periods(of).importances[estimator][loss] for of in weeks]
     sizes = {name: max(year[name].value or 0.0 for year in years) for name in years[0]}
-    shown = sorted(sizes, key=lambda name: -sizes[name])[:5]
+    largest = sorted(sizes, key=lambda name: -sizes[name])[:5]
     for ax, origin, of, published in zip(axes, ORIGINS, weeks, found, strict=True):
         months: dict[int, list[Period]] = {}
         for period in of:
             months.setdefault(utc((period.begin + period.until) // 2).month, []).append(period)
         means = {
-            month: merge_periods(several).importances[ESTIMATOR][LOSS] for month, several in months.items()
+            month: merge_periods(several).importances[estimator][loss] for month, several in months.items()
         }
-        for place, name in enumerate(shown):
+        for place, name in enumerate(largest):
             known = [
                 (month, of[name]) for month, of in means.items() if name in of and of[name].low is not None
             ]
@@ -103,7 +104,7 @@ def picture(found: list[Published], file: Path) -> None:
         for onset in onsets.values():
             begin = utc(onset)
             ax.axvline(begin.month + (begin.day - 15) / 30, color="0.4", linestyle=":", linewidth=1.2)
-        driven = merge_periods(of).driven(ESTIMATOR, LOSS)
+        driven = merge_periods(of).driven(estimator, loss)
         names = [NAMES.get(driver.feature, driver.feature) for driver in driven.drivers[:3]] if driven else []
         ax.set_title(f"{origin}: {', '.join(names) or 'nothing for certain'}", fontsize=9)
         ax.axhline(0.0, color="black", linewidth=0.8)

@@ -70,9 +70,7 @@ def _partition(
         for period in message["periods"]
         if period["name"] == PERIOD
     ]
-    importance = messages[-1]["importance"]
-    estimator = "isage" if "isage" in importance else next(iter(importance))
-    loss = next(iter(importance[estimator]))
+    estimator, loss = shown(messages)
     found = [
         _drivers(periods, estimator, loss),
         _seasons(periods, estimator, loss),
@@ -81,6 +79,13 @@ def _partition(
         _risk(changes),
     ]
     return [line for line in found if line]
+
+
+def shown(messages: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The estimator and the loss that the summary is of: iSAGE where the messages have it, and its first loss."""
+    importance = messages[-1]["importance"]
+    estimator = "isage" if "isage" in importance else next(iter(importance))
+    return estimator, next(iter(importance[estimator]))
 
 
 def _drivers(periods: Sequence[Period], estimator: str, loss: str) -> str:
