@@ -203,10 +203,10 @@ def measured(case: Case, block: int, rounds: int, warm_up: int) -> dict[str, lis
     for r in range(rounds):
         part = stream[warm_up + r * block : warm_up + (r + 1) * block]
         for name in order[r % len(order) :] + order[: r % len(order)]:
-            step = ways[name]
+            way = ways[name]
             started = time.thread_time()
             for x, y in part:
-                step(x, y)
+                way(x, y)
             seconds[name].append((time.thread_time() - started) / block)
     gc.unfreeze()
     return seconds

@@ -23,7 +23,7 @@ from pathlib import Path
 import click
 import orjson
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.pinned import worker_environment

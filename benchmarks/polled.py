@@ -40,7 +40,7 @@ class Polled:
 
 
 if __name__ == "__main__":
-    explain_sidecar.kafka.loop.group_consumer = Polled  # type: ignore[assignment]
+    explain_sidecar.kafka.loop.group_consumer = Polled  # type: ignore[assignment, attr-defined]
     code = main()
     resident = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps({"longest_between_polls": Polled.longest, "resident": resident}), flush=True)

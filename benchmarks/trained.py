@@ -212,7 +212,7 @@ def _of_the_service(bench: Bench, model: dict[str, Any], records: int) -> tuple[
         "EXPLAIN_EXPLAINERS": json.dumps(EXPLAINERS),
         "EXPLAIN_RECORD__FEATURES": json.dumps(NAMES),
     }
-    case = Case("", given, 0, records, records, records, records, 0, 1)
+    case = Case("", given, 0, records, records, records, 0, held=1)
     run = bench.service(bench.environment(case, 1, records), 1, records)
     return records / run.seconds, records / run.cpu_seconds
 

@@ -150,8 +150,10 @@ def main(every: int, season: str | None, model: str | None, plot: Path | None, q
                 f"{origin}, noticed on {utc(alarm['timestamp']):%Y-%m-%d}, cause {alarm['cause']}, {day}: {alarm['sentence']}"
             )
     history = {partition: published["explanations"] for partition, published in enumerate(found)}
-    parts = ([message for published in found for message in published[name]] for name in ("drift", "alarms"))
-    print(summary(history, *parts, ORIGINS))
+    changes, alarms = (
+        [message for published in found for message in published[name]] for name in ("drift", "alarms")
+    )
+    print(summary(history, changes, alarms, ORIGINS))
     Console().print(report)
 
 

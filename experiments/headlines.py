@@ -108,7 +108,7 @@ def equal_features(streams: int, n: int) -> tuple[int, int]:
         look += 1
         for stream in range(streams):
             cells = {
-                name: Importance(*(float(of[stream, j]) for of in (value, std, low, high)), None)
+                name: Importance(*(float(of[stream, j]) for of in (value, std, low, high)), steady=None)
                 for j, name in enumerate("abc")
             }
             leading = leader(cast(Explanation, SimpleNamespace(importance=lambda cells=cells: cells)), look)

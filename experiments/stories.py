@@ -126,7 +126,7 @@ def told(model: HistGradientBoostingClassifier, records: list[dict[str, Any]]) -
     with tempfile.TemporaryDirectory() as folder:
         skops.io.dump(model, file := Path(folder) / "model.skops")
         state, stories = PartitionState(settings(file), 0), Stories()
-    kinds = {"alarms": Alarm, "drift": Drift, "explanations": Explanation}
+    kinds: dict[str, Any] = {"alarms": Alarm, "drift": Drift, "explanations": Explanation}
     for offset, record in enumerate(records):
         for output in state.step(InputRecord(offset, 60_000 * offset, None, orjson.dumps(record), ())):
             if output.destination in kinds:
