@@ -118,15 +118,15 @@ class Undecided(UserError):
 def undecided(where: TopicPartition, offset: int, own: bool = False) -> Undecided:
     """The message for a transaction that has been open since an offset and hides the messages after it."""
     whose, ends = (
-        ("the transaction of a worker that is gone", "within 20 s")
+        ("a worker's transaction", "that of a worker that is gone within 20 s")
         if own
         else (
             "another program's transaction",
-            "after that program's transaction.timeout.ms, which the brokers bound by transaction.max.timeout.ms (15 minutes)",
+            "it after that program's transaction.timeout.ms, which the brokers bound by transaction.max.timeout.ms (15 minutes)",
         )
     )
     return Undecided(
-        f"{where.topic} partition {where.partition}: {whose} is open since offset {offset} and hides what comes after it; Kafka ends it "
+        f"{where.topic} partition {where.partition}: {whose} is open since offset {offset} and hides what comes after it; Kafka ends "
         f"{ends}. If it stays: explain-sidecar transactions show"
     )
 
