@@ -13,12 +13,21 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 
 import orjson
 
+from explain_sidecar.pinned import worker_environment
+
 LENGTH_BYTES = 4
+
+EVERY = ("explain_sidecar.worker",)
+FOLD = ("explain_core.learners.named", "explain_sidecar.kafka.loop")
+RIVER = ("river.forest", "explain_core.learners.linear_river")
+"""What every worker needs, what every fold, and what folds with models of river. A user's model stays out: what it starts, as threads, would not
+outlive a fork."""
 
 
 class Fork:
@@ -73,26 +82,24 @@ class Fork:
 
 
 class Forks:
-    """Starts workers, from one process that is started again if it has ended. ``arguments`` are its own."""
+    """Starts workers, from one process that is started again if it has ended. It imports ``modules`` from now on, while this one goes on."""
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-        self._arguments = arguments
-        self._environment = environment
-        self._parent: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+    def __init__(self, modules: Sequence[str] = ()) -> None:
+        self._modules = [*EVERY, *modules]
+        self._environment = worker_environment()
+        self._parent, self._control = self._begin()
         self._forks: list[Fork] = []
 
     def start(self, arguments: Sequence[str], reports: int | None) -> Fork:
         """A worker with these arguments. ``reports``: the end of a pipe that it writes to."""
-        if self._parent is None or self._control is None or self._parent.poll() is not None:
+        if self._parent.poll() is not None:
             self._parent, self._control = self._begin()
         status, theirs = os.pipe()
         stdin, ours = os.pipe()
         fork = Fork(self._parent, status, ours)
-        message = orjson.dumps(arguments)
         handed = [theirs, stdin, *([] if reports is None else [reports])]
         with suppress(BrokenPipeError):  # it has just ended, which the fork will say
-            socket.send_fds(self._control, [len(message).to_bytes(LENGTH_BYTES) + message], handed)
+            socket.send_fds(self._control, [_message(arguments)], handed)
         os.close(theirs)
         os.close(stdin)
         self._forks.append(fork)
@@ -102,12 +109,18 @@ class Forks:
         """Send SIGTERM to every worker; where none has begun there is nothing to wait for."""
         for fork in self._forks:
             fork.send_signal(signal.SIGTERM)
-        if self._parent is not None and all(fork.pid is None for fork in self._forks):
+        if all(fork.pid is None for fork in self._forks):
             self._parent.terminate()
 
     def kill(self) -> None:
         for fork in self._forks:
             fork.send_signal(signal.SIGKILL)
+
+    def prepare(self, modules: Sequence[str]) -> None:
+        """Import these too, before the next worker begins."""
+        self._modules += modules
+        with suppress(BrokenPipeError):
+            self._control.sendall(_message(modules))
 
     def _begin(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         ours, theirs = socket.socketpair()
@@ -115,35 +128,34 @@ class Forks:
             # -P: the working directory is the user's, and may hold a queue.py.
             command = [sys.executable, "-P", "-m", "explain_sidecar.forks", "--control", str(theirs.fileno())]
             parent = subprocess.Popen(
-                [*command, *self._arguments],
+                command,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 # Ctrl-C reaches the supervisor alone, which stops the workers in order.
                 start_new_session=True,
             )
+        ours.sendall(_message(self._modules))
         return parent, ours
+
+
+def _message(words: Sequence[str]) -> bytes:
+    """With file descriptors the arguments of a worker, else names of modules."""
+    message = orjson.dumps(words)
+    return len(message).to_bytes(LENGTH_BYTES) + message
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--control", type=int, required=True)
-    parser.add_argument("--fold", action="store_true", help="Import what every fold needs.")
-    parser.add_argument("--river", action="store_true", help="Import what folds with models of river need.")
     arguments = parser.parse_args()
     control = socket.socket(fileno=arguments.control)
-    import explain_sidecar.worker  # noqa: F401
     from explain_sidecar.collector import settle
 
-    if arguments.fold:
-        _prepare(arguments.river)
-    settle()
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(wake)
-    # It ends with the supervisor. A platform that tells every process to stop would else hide from it how the workers end.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     statuses: dict[int, int] = {}
     while True:
         ready, _, _ = select.select([arguments.control, woken], [], [])
@@ -155,7 +167,14 @@ def main() -> None:
             if not header:  # the supervisor is gone, and the workers know it by themselves
                 return
             wanted = orjson.loads(control.recv(int.from_bytes(header), socket.MSG_WAITALL))
+            if not handed:
+                for module in wanted:
+                    import_module(module)
+                settle()
+                continue
             status, stdin, *reports = handed
+            # It ends with the supervisor. A platform that tells every process to stop would else hide from it how the workers end.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             pid = os.fork()
             if not pid:
                 signal.set_wakeup_fd(-1)
@@ -169,17 +188,6 @@ def main() -> None:
             statuses[pid] = status
             for other in (stdin, *reports):
                 os.close(other)
-
-
-def _prepare(rivers: bool) -> None:
-    """Import what is ours, and river where it is asked for: it takes seconds. A user's model stays out: what it starts, as threads, would not outlive a fork."""
-    import explain_core.learners.named
-    import explain_sidecar.kafka.loop  # noqa: F401
-
-    if rivers:
-        import river.forest  # noqa: F401
-
-        import explain_core.learners.linear_river  # noqa: F401
 
 
 def _reap(statuses: dict[int, int]) -> None:

@@ -102,20 +102,18 @@ class Child:
 
 class Children(Forks):
     def __init__(self, codes: list[str]) -> None:
-        super().__init__([], {})
-        self._codes = codes
+        self._forks, self._codes = [], codes
 
     def start(self, arguments: Sequence[str], reports: int | None) -> Fork:
         self._forks.append(cast(Fork, Child(self._codes[int(arguments[1])])))
         return self._forks[-1]
 
 
-def supervised(monkeypatch: pytest.MonkeyPatch, *codes: str) -> int:
+def supervised(*codes: str) -> int:
     """The status of a supervisor whose workers run this code."""
-    monkeypatch.setattr(supervisor, "Forks", lambda *how: Children(list(codes)))
     settings = Settings(workers={"restarts": 0})
     return supervisor.Supervisor(
-        settings, None, None, [("fold", slot) for slot in range(len(codes))], False
+        settings, None, None, [("fold", slot) for slot in range(len(codes))], False, Children(list(codes))
     ).run()
 
 
@@ -123,12 +121,12 @@ def test_a_worker_that_does_not_stop_is_killed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(supervisor, "KILL_SECONDS", 0.1)
-    assert supervised(monkeypatch, DEAF, "raise SystemExit(3)") == 1  # which stops the other
+    assert supervised(DEAF, "raise SystemExit(3)") == 1  # which stops the other
     assert "worker 0 was ended by signal 9" in capsys.readouterr().err
 
 
 def test_a_worker_that_hung_is_said_to_have_hung(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert supervised(monkeypatch, HANGS) == 1
+    assert supervised(HANGS) == 1
     assert "worker 0 showed no sign of life and was ended" in capsys.readouterr().err

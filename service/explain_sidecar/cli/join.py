@@ -19,10 +19,14 @@ def join(context: click.Context, workers: int, until_caught_up: bool) -> int | N
     """
     if context.invoked_subcommand is not None:
         return None
+    from explain_sidecar.forks import Forks
+
+    forks = Forks()
     from explain_sidecar.commands.run import run
 
     return run(
         load(context),
+        forks,
         config=context.obj,
         workers=workers,
         until_caught_up=until_caught_up,

@@ -27,7 +27,7 @@ def run(context: click.Context, workers: int, until_caught_up: bool, with_join: 
 
     Every explanation is published exactly once. The state is restored from the checkpoints topic. SIGTERM and Ctrl-C stop the workers cleanly.
     """
-    from explain_sidecar.commands.run import run
+    from explain_sidecar.forks import FOLD, Forks
 
     if with_join and until_caught_up:
         raise click.UsageError(
@@ -35,8 +35,12 @@ def run(context: click.Context, workers: int, until_caught_up: bool, with_join: 
         )
     if new_model:  # the workers' settings are of this environment too
         os.environ["EXPLAIN_CHECKPOINT__ON_MISMATCH"] = "new_model"
+    forks = Forks(FOLD)
+    from explain_sidecar.commands.run import run
+
     return run(
         load(context),
+        forks,
         config=context.obj,
         workers=workers,
         until_caught_up=until_caught_up,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explain_sidecar.commands.supervisor import Stage, Supervisor
+from explain_sidecar.forks import Forks
 from explain_sidecar.join.topics import join_settings, prepare, sources
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
 
 def run(
     settings: Settings,
+    forks: Forks,
     config: Path | None = None,
     workers: int = 1,
     until_caught_up: bool = False,
     stages: Sequence[Stage] = ("fold",),
 ) -> int:
-    """Start ``workers`` processes for each stage, pass on SIGTERM and SIGINT, and return the exit status."""
+    """Start ``workers`` processes for each stage from ``forks``, pass on SIGTERM and SIGINT, and return the exit status."""
     settings.servers  # noqa: B018  the messages about a missing address or key, before any process
     if "join" in stages:
         sources(settings)
@@ -32,7 +34,7 @@ def run(
         prepare(stage, Topics(stage))
     wanted = [(stage, slot) for stage in stages for slot in range(workers)]
     with _site(settings, len(wanted)) as site:
-        return Supervisor(settings, site, config, wanted, until_caught_up).run()
+        return Supervisor(settings, site, config, wanted, until_caught_up, forks).run()
 
 
 @contextmanager

@@ -16,9 +16,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
 from explain_sidecar.errors import AGAIN
-from explain_sidecar.forks import Fork, Forks
+from explain_sidecar.forks import RIVER, Fork, Forks
 from explain_sidecar.join.topics import join_settings
-from explain_sidecar.pinned import worker_environment
 from explain_sidecar.settings import Settings
 
 if TYPE_CHECKING:
@@ -84,15 +83,15 @@ class Supervisor:
         config: Path | None,
         wanted: Sequence[tuple[Stage, int]],
         until_caught_up: bool,
+        forks: Forks,
     ) -> None:
-        self._settings = settings
+        self._settings, self._forks = settings, forks
         self._site = site
         file = ["--config", str(config)] if config else []
         self._arguments = [*file, *(["--until-caught-up"] * until_caught_up)]
-        folds = ["--fold"] * any(stage == "fold" for stage, _ in wanted)
+        folds = any(stage == "fold" for stage, _ in wanted)
         if folds and (settings.model.factory or settings.challenger.factory):
-            folds.append("--river")
-        self._forks = Forks(folds, worker_environment())
+            forks.prepare(RIVER)
         self._asked, self._kill_at = False, math.inf
         self._workers = [
             WorkerProcess(number, stage, slot, self._start(number, stage, slot), time.monotonic())
