@@ -1,7 +1,8 @@
 """``python -m benchmarks.image``: the container image's bytes over its base, and its cold start to the first explanation.
 
 Needs a Docker engine, and the image (``make image``). The start is that of a container, with a read-only file system, beside a
-broker that runs and whose topic has records: from the request to start it until a reader has the first explanation.
+broker that runs and whose topic has records: from the request to start it until a reader has the first explanation. The broker has had
+a group and a transaction before, as one in use has; for the first of them it makes topics of its own, which the first figure has besides.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from itertools import islice
 from statistics import median
 
 import docker
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from river.datasets import Phishing
 
 from explain_client.testing import IMAGE, ExplainSidecarContainer
+from explain_sidecar.kafka.clients import group_of
 
 BASE = "python:3.11-slim-bookworm"
 MODELS: dict[str, dict[str, object]] = {
+    "default model, new cluster": {},
     "default model": {},
     "logistic pipeline": {"model.name": "linear"},
     "Hoeffding adaptive tree": {"model.factory": "river.tree:HoeffdingAdaptiveTreeClassifier"},
@@ -25,13 +30,17 @@ MODELS: dict[str, dict[str, object]] = {
 
 
 class Timed(ExplainSidecarContainer):
-    """Its records are there before it starts."""
+    """Its records are there before it starts; ``used``: whether its broker has had a group and a transaction by then."""
 
-    started = 0.0
+    started, used = 0.0, True
 
     def _make_records_topic(self) -> None:
         super()._make_records_topic()
         self.send({**x, "label": int(y)} for x, y in islice(Phishing(), 500))
+        if self.used:
+            servers = {"bootstrap.servers": self.bootstrap_servers}
+            Producer(servers | {"transactional.id": "another"}).init_transactions()
+            group_of(AdminClient(servers), "another")
         self.started = time.monotonic()
 
 
@@ -42,7 +51,9 @@ def main(image: str, rounds: int) -> None:
     for name, settings in MODELS.items():
         seconds, cpu, memory = [], [], []
         for _ in range(rounds):
-            with Timed(settings, image=image) as sidecar:
+            timed = Timed(settings, image=image)
+            timed.used = "new cluster" not in name
+            with timed as sidecar:
                 sidecar.expect(1)
                 seconds.append(time.monotonic() - sidecar.started)
                 assert sidecar.container is not None
