@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -172,7 +173,7 @@ def transactional_producer(
     kafka: Kafka = KAFKA,
     connections: Connections | None = None,
 ) -> Producer:
-    """The producer whose transactions carry outputs, snapshots and offsets.
+    """The producer whose transactions carry outputs, snapshots and offsets, connected to a broker if one answers.
 
     A stable transactional id lets a restarted worker abort its predecessor's open transaction at once.
     """
@@ -200,7 +201,11 @@ def transactional_producer(
     )
     if connections is not None:
         config |= connections.config(int(config["log_level"]))
-    return _made(kafka.producer, config)
+    producer = _made(kafka.producer, config)
+    # What is asked for before a broker is connected librdkafka asks for again after half a second.
+    with suppress(KafkaException):
+        producer.list_topics(settings.topics.records, timeout=1.0)
+    return producer
 
 
 def plain_producer(settings: Settings) -> Producer:

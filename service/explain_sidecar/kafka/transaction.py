@@ -86,10 +86,6 @@ class Transaction:
     def _init(self) -> None:
         """A producer that is ready; Kafka aborts what the one before left open under its name."""
         self._producer = self._connect()
-        with suppress(
-            KafkaException
-        ):  # what is asked for before a broker is connected librdkafka asks again after half a second
-            self._producer.list_topics(next(iter(self._topics.values())), timeout=1.0)
         self._call("init_transactions", self._producer.init_transactions)
         self._connections.broken = False
 
