@@ -5,7 +5,7 @@ import json
 import pytest
 
 from explain_sidecar.commands.csv_rows import converters_of
-from explain_sidecar.commands.markers import Markers, remarks
+from explain_sidecar.commands.markers import MANY, Markers, identifiers, remarks
 from explain_sidecar.fold.records import Decoder, InputRecord
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.formats.schemas import Schemas
@@ -33,6 +33,16 @@ def test_other_columns_are_not():
     for values in (("1", "2"), ("red", "green"), ("1", "a", "b", "c", "2", "3", "4"), ("1", "?", "?"), ()):
         assert column(*values).found == []
         assert not list(remarks({"x": column(*values)}, ""))
+
+
+def test_a_column_whose_texts_hardly_come_twice_is_of_identifiers():
+    some = [f"customer {number}" for number in range(MANY)]
+    for values in (some, some[:95] + some[:5], [*some, *some]):
+        (remark,) = identifiers({"customer": column(*values), "colour": column(*["red", "green"] * MANY)})
+        assert remark.startswith("customer: nearly each of its texts is another one.")
+        assert remark.endswith("record.features")
+    for values in (some[:-1], some[:50] * 2, range(MANY), [str(n) for n in range(MANY)]):
+        assert not list(identifiers({"x": column(*values)}))
 
 
 def test_a_column_with_markers_that_are_named_is_numeric():

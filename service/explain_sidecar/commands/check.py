@@ -13,7 +13,7 @@ import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource  # type: ignore[attr-defined]
 
-from explain_sidecar.commands.markers import remarks
+from explain_sidecar.commands.markers import identifiers, remarks
 from explain_sidecar.commands.printing import print_rows
 from explain_sidecar.commands.sampling import RecordShape, Tally, look, tally, to_paste
 from explain_sidecar.errors import UserError
@@ -298,10 +298,11 @@ def _sample(settings: Settings, topic: Topic, found: Sampled) -> Iterator[Findin
     for kind, (count, first) in bad.items():
         yield Finding(f"bad record: {kind}", None, f"{count}; {first}")
     features = found.tally.features
-    for remark in remarks(
-        {name: feature.markers for name, feature in features.items()}, "set record.missing"
-    ):
+    columns = {name: feature.markers for name, feature in features.items()}
+    for remark in remarks(columns, "set record.missing"):
         yield Finding("missing values", None, remark)
+    for remark in identifiers(columns):
+        yield Finding("identifiers", None, remark)
     mixed = [name for name, feature in features.items() if len(feature.kinds) > 1]
     if mixed:
         yield Finding(

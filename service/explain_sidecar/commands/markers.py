@@ -1,4 +1,4 @@
-"""Columns that are numeric but for a marker, such as "?" or "NA", which stands for a missing value."""
+"""Columns that are numeric but for a marker, such as "?" or "NA", which stands for a missing value, and columns of identifiers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 
 MOST = 2
 """Distinct texts that a numeric column may contain and still count them as markers."""
+
+MANY, NEW = 100, 0.9
+"""Of so many texts of a column, the first, this share is new where they are identifiers."""
 
 
 class Markers:
@@ -30,7 +33,7 @@ class Markers:
             self._numbers += 1
             return
         self._texts += 1
-        if len(self._different) <= MOST:
+        if self._texts <= MANY:
             self._different[value] = None
 
     @property
@@ -38,6 +41,18 @@ class Markers:
         """The markers of a column that is numeric but for them; none of any other."""
         some = 0 < self._texts <= self._numbers and len(self._different) <= MOST
         return list(self._different) if some else []
+
+    @property
+    def identifies(self) -> bool:
+        """Whether hardly one of the first texts comes twice.
+
+        >>> column = Markers()
+        >>> for number in range(MANY):
+        ...     column.add(f"customer {number}")
+        >>> column.identifies
+        True
+        """
+        return self._texts >= MANY and len(self._different) >= NEW * MANY
 
     @property
     def share(self) -> float:
@@ -51,6 +66,16 @@ def remarks(columns: Mapping[str, Markers], remedy: str) -> Iterator[str]:
         if column.found:
             texts = " and ".join(map(repr, column.found))
             yield f"{name}: numbers, but for {texts} in {column.share:.0%}; if that stands for a missing value, {remedy}"
+
+
+def identifiers(columns: Mapping[str, Markers]) -> Iterator[str]:
+    """A sentence for each column of identifiers."""
+    for name, column in columns.items():
+        if column.identifies:
+            yield (
+                f"{name}: nearly each of its texts is another one. An identifier says nothing of the next record, and thousands of categories make "
+                "every record slow: name the other features in record.features"
+            )
 
 
 def _is_number(text: str) -> bool:
