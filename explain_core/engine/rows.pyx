@@ -4,7 +4,8 @@ from cpython.dict cimport PyDict_Next
 from cpython.float cimport PyFloat_Check
 from cpython.long cimport PyLong_Check
 from cpython.ref cimport PyObject
-from libc.math cimport NAN
+from cpython.unicode cimport PyUnicode_Check
+from libc.math cimport NAN, isfinite
 
 
 cpdef enum:  # places in the index of features that the rows leave out
@@ -60,6 +61,28 @@ cdef class Encoder:
     def row(self, dict record, double[::1] row):
         """``encode``, for Python."""
         return self.encode(record, &row[0] if self.width else NULL) != 0
+
+    def fill(self, records, double[:, ::1] rows):
+        """``encode`` as many records as there are rows, up to one that is left to Python, is no dictionary, or has other values than finite numbers and strings; returns how many."""
+        cdef Py_ssize_t i
+        for i in range(rows.shape[0]):
+            record = records[i]
+            if type(record) is not dict or not ordinary(record) or not self.encode(record, &rows[i, 0] if self.width else NULL):
+                return i
+        return rows.shape[0]
+
+
+cdef bint ordinary(dict record) except -1:
+    """Whether values are finite numbers and strings."""
+    cdef Py_ssize_t place = 0
+    cdef PyObject* key
+    cdef PyObject* item
+    cdef object value
+    while PyDict_Next(record, &place, &key, &item):
+        value = <object> item
+        if not (isfinite(<double> value) if PyFloat_Check(value) else PyUnicode_Check(value) or PyLong_Check(value)):
+            return False
+    return True
 
 
 cdef class Reader:

@@ -138,14 +138,10 @@ class Blocks:
     def encode(self, xs: Sequence[Row], truths: Sequence[Any]) -> tuple[Array, Array]:
         """Records as rows, and the numbers of their labels, or these themselves, for ``begin``: up to one that brings something new."""
         encoder = self.encoder(self.index)
-        rows, ys = np.empty((len(xs), encoder.width)), np.empty(len(xs))
-        numbers = self.places.keys() == {None}
-        for n, (x, truth) in enumerate(zip(xs, truths, strict=True)):
-            y = truth if numbers else self.labels.get(truth)
-            if y is None or not encoder.row(x if isinstance(x, dict) else dict(x), rows[n]):
-                return rows[:n], ys[:n]
-            ys[n] = y
-        return rows, ys
+        ys = list(truths if self.places.keys() == {None} else map(self.labels.get, truths))
+        rows = np.empty((ys.index(None) if None in ys else len(ys), encoder.width))
+        n = encoder.fill(xs, rows)
+        return rows[:n], np.array(ys[:n], np.float64)
 
     def encoder(self, index: dict[str, int]) -> Encoder:
         """Encodes records whose features are in an index of columns, or of what is left out."""

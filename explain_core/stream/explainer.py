@@ -8,7 +8,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import islice, takewhile
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -280,7 +280,7 @@ class StreamExplainer:
             self._bound_at = self.next_offset if slot.bind() else -1
         if self._bound_at < 0:
             return 0, []
-        given = list(takewhile(lambda one: _plain(one[0]), islice(waiting, slot.most)))
+        given = list(islice(waiting, slot.most))
         xs = [x for x, _ in given]
         truths = [y if self.task == "regression" else self.labels.get(y) for _, y in given]
         rows, ys = slot.explained.blocks.encode(xs, truths)
@@ -457,14 +457,6 @@ class StreamExplainer:
         self.kinds.update(data.kinds)
         self.slots[ONLY].restore(data.slot, len(self.labels), unpack)
         self.restore_parts(data.parts, unpack)
-
-
-def _plain(x: Row) -> bool:
-    """Whether all values are strings, or numbers that are finite."""
-    return type(x) is dict and all(
-        isinstance(value, str) or (isinstance(value, int | float) and value - value == 0)
-        for value in x.values()
-    )
 
 
 @functools.cache
