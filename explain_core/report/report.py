@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -13,7 +14,7 @@ from explain_core.figures import figure
 from explain_core.losses import Task
 from explain_core.models import Model, Row
 from explain_core.stream import Alarm, Event, Options, StreamExplainer, about
-from explain_core.stream.explainer import ONLY
+from explain_core.stream.explainer import ONLY, Dated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+BLOCK = 100
+"""Records of the periods that a report keeps; longer ones are merged from these."""
 UNDATED = 2**53
 """Added to offsets in the place of event times: these are no dates, so that sentences name offsets."""
 NEWEST = 50
@@ -142,19 +145,41 @@ class Report:
             self.unlabelled += 1
             explainer.next_offset += 1
             return []
-        if self._static and explainer.labels and y not in explainer.labels:
+        self._check(y, explainer.next_offset)
+        return self._took(explainer.update(x, y, timestamp=timestamp, weight=weight), timestamp)
+
+    def update_many(self, block: Iterable[Dated]) -> None:
+        """``update`` of each (features, label, event time or None); several times as fast where models learn in arrays."""
+        explainer = self.explainer
+        for labelled, group in groupby(block, lambda one: one[1] is not None):
+            if not labelled:
+                for one in group:
+                    self.update(*one[:2])
+            while given := list(islice(group, BLOCK - explainer.records % BLOCK)):
+                for offset, (_, y, _) in enumerate(given, explainer.next_offset):
+                    self._check(y, offset)
+                end = 0
+                for taken, events in explainer.updates(given):
+                    end += taken
+                    self._took(events, given[end - 1][2])
+
+    def _check(self, y: Any, offset: int) -> None:
+        """Raise ``ValueError`` for a label that a model which never learns does not have."""
+        labels = self.explainer.labels
+        if self._static and labels and y not in labels:
             raise ValueError(
-                f"row {explainer.next_offset}: the label {y!r:.40} is none of the model's classes "
-                f"{', '.join(map(repr, list(explainer.labels)[:5]))}; use the labels that it was trained with"
+                f"row {offset}: the label {y!r:.40} is none of the model's classes "
+                f"{', '.join(map(repr, list(labels)[:5]))}; use the labels that it was trained with"
             )
+
+    def _took(self, events: Sequence[Event], timestamp: int | None) -> list[AlarmMessage | Drift]:
+        """Tell what follows of the newest record, and end the block that ends with it."""
+        explainer = self.explainer
         if timestamp is not None:
             self.dated = True
-        offset = explainer.next_offset
-        told = [
-            self._tell(event, offset, timestamp)
-            for event in explainer.update(x, y, timestamp=timestamp, weight=weight)
-        ]
-        if explainer.records % 100 == 0:
+        offset = explainer.next_offset - 1
+        told = [self._tell(event, offset, timestamp) for event in events]
+        if explainer.records % BLOCK == 0:
             self._end_block(Position(offset, offset if timestamp is None else timestamp))
         return told
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,13 +21,12 @@ Pair = tuple[dict[str, Any], Any]
 """A record with its label; None where it has none."""
 
 
-class Sample:
+class Sample(NamedTuple):
     """A record ready to be folded: features, label (None where it has none) and event time in milliseconds (None without times)."""
 
-    __slots__ = ("timestamp", "x", "y")
-
-    def __init__(self, x: dict[str, Any], y: Any, timestamp: int | None) -> None:
-        self.x, self.y, self.timestamp = x, y, timestamp
+    x: dict[str, Any]
+    y: Any
+    timestamp: int | None
 
 
 @dataclass(frozen=True)

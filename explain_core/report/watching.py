@@ -21,14 +21,11 @@ from explain_core.models import Model, wrap
 from explain_core.models.river import last_step
 from explain_core.progress import track
 from explain_core.random import derive_seed
-from explain_core.report.report import Report
+from explain_core.report.report import BLOCK, Report
 from explain_core.report.rows import Source, classes_of, source_of, task_of
 from explain_core.stream.identity import beginning
 from explain_core.stream.options import Alarming, Explainer, Options, Windowing
 from explain_core.taught import Taught, load_taught
-
-BLOCK = 100
-"""Records of the periods that a report keeps; longer ones are merged from these."""
 
 ALARMS, DRIFT = Alarming(), Windowing(on_alarm=True)
 
@@ -111,8 +108,7 @@ def watch(
         report.explainer.begin_with(taught)
     if source is not None:
         show = sys.stderr.isatty() or "ipykernel" in sys.modules if progress is None else progress
-        for sample in track(source.samples, "records", source.total, show):
-            report.update(sample.x, sample.y, timestamp=sample.timestamp)
+        report.update_many(track(source.samples, "records", source.total, show))
     return report
 
 

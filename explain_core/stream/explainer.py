@@ -6,7 +6,7 @@ import functools
 import hashlib
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from explain_core.taught import Taught
 
 Digest = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+
+Dated = tuple[Row, Any, int | None]
+"""Features, label, and event time in milliseconds since 1970 or None."""
 
 DEFAULT = Options()
 
@@ -262,16 +265,22 @@ class StreamExplainer:
 
     def update_many(self, block: Iterable[tuple[Row, Any]]) -> list[Event]:
         """``update`` of each (features, label); several times as fast where models learn in arrays."""
-        events: list[Event] = []
+        steps = self.updates((x, y, None) for x, y in block)
+        return [event for _, events in steps for event in events]
+
+    def updates(self, block: Iterable[Dated]) -> Iterator[tuple[int, list[Event]]]:
+        """``update_many`` of (features, label, event time or None), step by step: how many records each took in, and what follows of the last of them."""
         waiting = deque(block)
         while waiting:
-            taken, found = self._update_block(waiting)
-            events += self.update(*waiting[0]) if taken == 0 else found
-            for _ in range(max(taken, 1)):
+            taken, events = self._update_block(waiting)
+            if not taken:
+                x, y, timestamp = waiting[0]
+                taken, events = 1, self.update(x, y, timestamp=timestamp)
+            for _ in range(taken):
                 waiting.popleft()
-        return events
+            yield taken, events
 
-    def _update_block(self, waiting: Iterable[tuple[Row, Any]]) -> tuple[int, list[Event]]:
+    def _update_block(self, waiting: Iterable[Dated]) -> tuple[int, list[Event]]:
         """How many of the first records were folded as a block, and what follows; none where the first one, or the state, is not ordinary."""
         if not self._single or not self.records:
             return 0, []
@@ -281,11 +290,14 @@ class StreamExplainer:
         if self._bound_at < 0:
             return 0, []
         given = list(islice(waiting, slot.most))
-        xs = [x for x, _ in given]
-        truths = [y if self.task == "regression" else self.labels.get(y) for _, y in given]
+        xs = [x for x, _, _ in given]
+        truths = [y if self.task == "regression" else self.labels.get(y) for _, y, _ in given]
         rows, ys = slot.explained.blocks.encode(xs, truths)
         offsets = range(self.next_offset, self.next_offset + len(ys))
-        found = self.fold_block(RecordBlock(offsets, offsets, xs[: len(ys)], rows, ys, np.ones(len(ys)), ()))
+        times = [
+            offset if time is None else time for offset, (_, _, time) in zip(offsets, given, strict=False)
+        ]
+        found = self.fold_block(RecordBlock(offsets, times, xs[: len(ys)], rows, ys, np.ones(len(ys)), ()))
         self._bound_at = self.next_offset
         return found
 

@@ -263,6 +263,16 @@ def test_a_live_report_is_that_of_all_records_at_once(report):
     assert told == [*live.alarms(), *live.why()] or len(told) == len(live.alarms()) + len(live.why())
 
 
+def test_rows_without_a_label_between_others_are_left_out_of_blocks_too():
+    rows = [{**row, "late": None} if n % 37 == 5 else row for n, row in enumerate(turning())]
+    found, live = ec.watch(rows, "late", **QUICK), ec.watch(task="binary", **QUICK)
+    for row in rows:
+        x = {name: row[name] for name in ("a", "b", "noise")}
+        live.update(x, row["late"], timestamp=round(row["time"].timestamp() * 1_000))
+    assert (live.digest, live.unlabelled, str(live)) == (found.digest, found.unlabelled, str(found))
+    assert found.unlabelled == 163
+
+
 def test_a_model_of_river_learns_as_a_copy_and_a_trained_one_is_explained_as_it_is():
     own = preprocessing.StandardScaler() | linear_model.LogisticRegression()
     x = {"a": 1.0, "b": 0.0, "noise": 0.5}
