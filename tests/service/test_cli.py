@@ -14,6 +14,7 @@ import pytest
 
 from explain_sidecar import cli as command_line
 from explain_sidecar.errors import SettingsError, UserError
+from explain_sidecar.forks import Forks
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -169,8 +170,9 @@ def test_errors_become_one_message_and_a_status(
 def test_run_ends_with_the_status_of_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {}
 
-    def run(settings: object, **arguments: object) -> int:
+    def run(settings: object, forks: Forks, **arguments: object) -> int:
         given.update(arguments)
+        forks.stop()  # which has begun
         return 3
 
     monkeypatch.setattr("explain_sidecar.commands.run.run", run)
