@@ -332,6 +332,20 @@ def test_after_a_crash_the_replay_is_under_the_settings_of_before(change):
     assert differences(driver, before, [(offset, after)]) == []
 
 
+@pytest.mark.parametrize("crash", [False, True], ids=["after a clean stop", "after a crash"])
+def test_an_output_that_is_off_for_an_epoch_doubles_and_misses_nothing(crash):
+    """It is switched off where a replay gives its messages once more, and on again where its topic has those of before."""
+    off = settings_of({"checkpoint": {"max_replay_seconds": 100, "max_age": 1000}})
+    on = merged(off.model_dump(exclude_unset=True), {"predictions": {"enabled": True}})
+    before, again = Settings(**on), Settings(**merged(on, {"emit": {"every": 2}}))
+    driver, offset = changed(before, off, crash=crash)
+    driver.feed(0, records(200, 3))
+    assert driver.run_to_end(again) == []
+    told = [json.loads(value or b"")["epoch"] for _, value, _ in driver.published(0)["predictions"]]
+    assert set(told) == {0, 2}
+    assert differences(driver, before, [(offset, off), (400, again)]) == []
+
+
 def test_what_is_carried_over_is_stored_and_restored_exactly():
     """A worker ends in the middle of each epoch, with something to replay."""
     before, after = settings_of(DRIFT), settings_of(merged(DRIFT, {"emit": {"every": 2}}))

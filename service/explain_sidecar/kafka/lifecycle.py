@@ -170,7 +170,12 @@ class OwnedPartition:
         return folded, outputs
 
     def _is_visible(self, output: Output, target: Target) -> bool:
-        """Whether readers see a message already; one that they do not see was sent in a transaction that was committed in part."""
+        """Whether readers see a message already; one that they do not see was sent in a transaction that was committed in part.
+
+        An output that is off by now gets nothing more, and its topic is not looked at: it may be gone.
+        """
+        if output.destination not in self._cluster.settings.outputs:
+            return True
         state, seen = self.state, target.visible.get(output.destination)
         assert state is not None
         if seen is None or state.chains[output.destination].seq <= seen.seq:

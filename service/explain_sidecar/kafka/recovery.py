@@ -223,7 +223,11 @@ class Recovery:
         if self._newest is not None and self._newest.epoch > epoch:
             newer.append(f"the snapshot at offset {self._newest.next_offset} of epoch {self._newest.epoch}")
         if not newer:
-            own = {name: seen for name, seen in target.visible.items() if seen.epoch == epoch}
+            # An output that the settings of now have and the state has not was off in its epoch: nothing of it is missing.
+            outputs = found.state.chains
+            own = {
+                name: seen for name, seen in target.visible.items() if seen.epoch == epoch and name in outputs
+            }
             return replace(found, target=replace(target, visible=own))
         text = f"{self._who}: the committed offset {target.offset} of epoch {epoch} is behind {newer[0]}"
         self._behind_until = self._behind_until or self._clock.monotonic() + BEHIND_SECONDS
@@ -398,9 +402,10 @@ class Recovery:
             raise RecoveryError(
                 f"{self._who}: the state in the snapshot is not the one that its manifest describes. {self._remedy()}"
             )
-        for name, seen in target.visible.items():
-            missing = state.chains[name].seq - seen.seq - 1
-            if seen.epoch == state.epoch and missing > 0:
+        for name, chain in state.chains.items():
+            seen = target.visible.get(name)
+            missing = chain.seq - seen.seq - 1 if seen and seen.epoch == state.epoch else 0
+            if missing > 0:
                 self._begin_before(
                     pointer,
                     f"readers do not see {missing} messages of {settings.topics.names[name]!r}, which the snapshot at offset {state.next_offset} "
