@@ -1,4 +1,4 @@
-"""The environment in which every worker computes. It imports nothing: numpy reads it once, when it is imported itself."""
+"""The environment in which every worker and every command computes. It imports nothing: numpy reads it once, when it is imported itself."""
 
 from __future__ import annotations
 

@@ -93,3 +93,28 @@ def test_other_hash_seeds_and_cpu_features_give_the_same_bytes():
     )
     assert elsewhere == digest
     assert fewer != features
+
+
+COMMAND = """
+import os
+from explain_sidecar.cli import cli, main
+
+@cli.command()
+def probe():
+    from explain_sidecar.snapshots.snapshot import Versions
+    print(os.environ.get("OMP_NUM_THREADS"), Versions.here().cpu)
+
+main()
+"""
+
+
+def test_a_command_computes_as_the_workers_do():
+    """A reset and an import store states under its name, and an upgrade's check folds what workers have published."""
+    bare = {name: value for name, value in os.environ.items() if name not in PINNED}
+    alike = [
+        subprocess.run(
+            [sys.executable, "-c", COMMAND, "probe"], env=env, capture_output=True, text=True, timeout=60
+        )
+        for env in (bare, bare | PINNED)
+    ]
+    assert alike[0].stdout == alike[1].stdout != "", alike[0].stderr

@@ -16,6 +16,7 @@ import click
 
 from explain_sidecar.cli.options import FILE
 from explain_sidecar.errors import SettingsError, UserError
+from explain_sidecar.pinned import PINNED
 
 if TYPE_CHECKING:
     from explain_sidecar.settings import Settings
@@ -27,6 +28,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 def main() -> None:
     """Run a command. Exit status: 0 done, 1 failed, 2 wrong usage or setting, 130 interrupted."""
     _prepare_streams()
+    os.environ.update(PINNED)  # numpy is not imported yet
     try:
         sys.exit(cli.main(prog_name=NAME, standalone_mode=False) or 0)
     except click.ClickException as error:
