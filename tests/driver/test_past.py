@@ -165,6 +165,16 @@ def test_emptied_checkpoints_are_made_again_from_a_log_that_is_whole(low: int) -
         assert driver.differences() == [] and driver.ended == []
 
 
+def test_without_a_snapshot_an_output_that_is_off_by_now_is_named() -> None:
+    """Nothing is left that says under which settings the first records were folded."""
+    driver = Driver(Settings(**TINY, predictions={"enabled": True}), partitions=1)
+    driver.feed(0, values(40, 1))
+    assert driver.run_to_end() == []
+    driver.cluster.log("checkpoints", 0).entries.clear()
+    (reason,) = driver.run_to_end(Settings(**TINY))
+    assert "chain of predictions is off here" in reason and "reset --partition 0" in reason
+
+
 def test_a_manifest_that_was_altered_is_refused() -> None:
     """As one that is signed with another key is: an older snapshot is no answer to somebody who writes to the topic."""
     driver, _ = killed_with_something_to_replay()

@@ -104,8 +104,8 @@ class Target:
         """Each digest of a replayed state that is not the committed one. The fold digest is blind to the explanations, the chains are not."""
         pairs = [("fold digest", state.fold_digest.hex(), self.fold_digest or state.fold_digest.hex())]
         for name, (seq, digest) in self.chains.items():
-            chain = state.chains[name]
-            here = f"{chain.digest.hex()} of {chain.seq} messages"
+            chain = state.chains.get(name)
+            here = f"{chain.digest.hex()} of {chain.seq} messages" if chain else "is off"
             pairs.append((f"chain of {name}", here, f"{digest} of {seq} messages"))
         return [f"{name} {here} here, {there} there" for name, here, there in pairs if here != there]
 
