@@ -1,6 +1,6 @@
 """What a record costs, predicted, explained by iPFI and iSAGE and learnt, against river and ixai.
 
-For each model and number of features d one stream is followed in one process. Blocks of records are taken by turns: river alone;
+For each model and number of features d one stream is followed in a process of its own. Blocks of records are taken by turns: river alone;
 the learner that repeats it alone; the learner explained by compiled code, with m = 1 and with the service's own number of draws, record
 by record and by ``StreamExplainer.update_many``, which keeps losses, periods and a digest besides; river asked for as many predictions as explaining takes at the least; river explained one prediction at a time (generic); river
 explained by ixai. Else all with m = 1, a reservoir of 100, cross-entropy, every record explained. Ratios are medians over rounds.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import multiprocessing
 import statistics
 import time
 import warnings
@@ -226,6 +227,11 @@ def measured(case: Case, block: int, rounds: int, warm_up: int) -> dict[str, lis
     return seconds
 
 
+def measured_of(place: int, block: int, rounds: int, warm_up: int) -> dict[str, list[float]]:
+    warnings.filterwarnings("ignore", category=UserWarning)  # ixai comments on every model function
+    return measured(cases()[place], block, rounds, warm_up)
+
+
 def plot(found: dict[str, dict[str, list[float]]], path: Path) -> None:
     """Time per record by case on a logarithmic axis."""
     import matplotlib
@@ -255,16 +261,18 @@ def main() -> None:
     parser.add_argument("--only", action="append", help="cases whose name contains this; may be repeated")
     parser.add_argument("--plot", type=Path, help="draw the overheads into this file")
     arguments = parser.parse_args()
-    warnings.filterwarnings("ignore", category=UserWarning)  # ixai comments on every model function
-    block, rounds, warm_up = (20, 4, 200) if arguments.quick else (100, 20, 2_000)
+    block, rounds, warm_up = (20, 4, 200) if arguments.quick else (500, 8, 2_000)
     head = ["µs per record: model, d", *WAYS, "ixai / ours by block", "goal"]
     print(f"| {' | '.join(head)} |")
     print("| --- " * len(head) + "|")
     all_found = {}
-    for case in cases():
+    apart = multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1)
+    for place, case in enumerate(cases()):
         if arguments.only and not any(name in case.name for name in arguments.only):
             continue
-        found = all_found[f"{case.name}, {case.d}"] = measured(case, block, rounds, warm_up)
+        found = all_found[f"{case.name}, {case.d}"] = apart.apply(
+            measured_of, (place, block, rounds, warm_up)
+        )
         times = [f"{1e6 * statistics.median(found[way]):,.1f}" for way in WAYS]
         ratio = statistics.median(
             theirs / own for theirs, own in zip(found["river, ixai"], found["ours, by block"], strict=True)
