@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource  # t
 
 from explain_sidecar.commands.markers import identifiers, remarks
 from explain_sidecar.commands.printing import print_rows
-from explain_sidecar.commands.sampling import RecordShape, Tally, look, tally, to_paste
+from explain_sidecar.commands.sampling import Placed, RecordShape, Tally, look, tally, to_paste
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import (
     described,
@@ -24,7 +24,9 @@ from explain_sidecar.fold.models import (
     load_challenger,
     load_model,
 )
+from explain_sidecar.fold.partition import FoldError, PartitionState
 from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.formats.source import schema_source
 from explain_sidecar.kafka.clients import (
     CONNECT_SECONDS,
     ErrorLog,
@@ -90,7 +92,7 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
         if names["records"] in found:
             findings += (
                 replace(finding, detail=plain(finding.detail))
-                for finding in _sample(settings, found[names["records"]], sampled)
+                for finding in _sample(settings, found[names["records"]], sampled, findings[0].ok is True)
             )
     except UserError as error:
         findings.append(Finding("stopped", False, str(error)))
@@ -272,8 +274,8 @@ def _of_group(group: str, admin: AdminClient) -> set[AclOperation]:
     return set(cast("list[AclOperation]", described.authorized_operations or []))
 
 
-def _sample(settings: Settings, topic: Topic, found: Sampled) -> Iterator[Finding]:
-    """Decode the newest records, as `run` would, and compare them with the settings."""
+def _sample(settings: Settings, topic: Topic, found: Sampled, has_model: bool) -> Iterator[Finding]:
+    """Decode the newest records, and fold them, as `run` would, and compare them with the settings."""
     consumer = reading_consumer(settings)
     try:
         records = list(_newest(consumer, topic))
@@ -297,6 +299,8 @@ def _sample(settings: Settings, topic: Topic, found: Sampled) -> Iterator[Findin
     yield Finding("sample", good > 0, f"{good} of the newest {total} records can be folded{some}")
     for kind, (count, first) in bad.items():
         yield Finding(f"bad record: {kind}", None, f"{count}; {first}")
+    if good and has_model and not settings.models.enabled:
+        yield _fold(settings, records)
     features = found.tally.features
     columns = {name: feature.markers for name, feature in features.items()}
     for remark in remarks(columns, "set record.missing"):
@@ -310,6 +314,19 @@ def _sample(settings: Settings, topic: Topic, found: Sampled) -> Iterator[Findin
             None,
             f"of several kinds, of which the first is kept and the others are dead letters: {', '.join(mixed)}",
         )
+
+
+def _fold(settings: Settings, records: Sequence[Placed]) -> Finding:
+    """Whether the models take the records."""
+    try:
+        with redirect_stdout(sys.stderr):
+            state, fetch = PartitionState(settings, 0), schema_source(settings)
+            for offset, (_, record) in enumerate(records):
+                state.schemas.supply(state.step, record._replace(offset=offset), fetch)
+    except FoldError as error:
+        if error.reason is not None:
+            return Finding("fold", False, error.reason)
+    return Finding("fold", True, "the model predicts, explains and learns the sample")
 
 
 def _format(settings: Settings, seen: RecordShape, *, foldable: bool) -> Finding:

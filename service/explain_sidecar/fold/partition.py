@@ -97,7 +97,9 @@ class PartitionData(State, frozen=True):
 
 
 class FoldError(UserError):
-    """The model failed on a record, so that no state after it is known."""
+    """The model failed on a record, so that no state after it is known. ``reason``: how, and what can be done about the model; none of a bad record."""
+
+    reason: str | None = None
 
 
 class PartitionState:
@@ -321,12 +323,14 @@ class PartitionState:
             what, model, cause = "challenger", slot.challengers[0].explained.model, error.__cause__
         factory = "models" if self.versions and what == "model" else f"{what}.factory or {what}.params"
         correct = f"{what}.uri" if getattr(self.settings, what).uri else factory
-        return FoldError(
-            f"{self._topic} partition {self.partition} offset {offset}: the {what} ({model.title}) failed: "
-            f"{type(cause).__name__}: {cause}; nothing of this record was published. Correct {correct}; "
-            "or name in record.features those that the model can take; or begin a new epoch behind the record: "
-            f"explain-sidecar reset --partition {self.partition} --from latest --yes"
+        failed = f"the {what} ({model.title}) failed: {type(cause).__name__}: {cause}"
+        remedy = f"Correct {correct}; or name in record.features those that the model can take"
+        found = FoldError(
+            f"{self._topic} partition {self.partition} offset {offset}: {failed}; nothing of this record was published. {remedy}; "
+            f"or begin a new epoch behind the record: explain-sidecar reset --partition {self.partition} --from latest --yes"
         )
+        found.reason = f"{failed}. {remedy}"
+        return found
 
     def _reject(self, record: InputRecord, error: BadRecord) -> list[Output]:
         if self._on_bad == "fail":
