@@ -76,7 +76,7 @@ def test_check_prints_the_settings_that_read_what_produce_has_written(
 
 
 def test_an_id_is_fetched_once_before_the_value_and_in_the_header(registry: str) -> None:
-    client = SchemaRegistryClient({"url": registry})
+    client = SchemaRegistryClient({"url": registry, "timeout": 10})
     text = '{"type": "record", "name": "Once", "fields": [{"name": "a", "type": "int"}, {"name": "label", "type": "boolean"}]}'
     value = AvroSerializer(client, text)({"a": 3, "label": True}, CONTEXT)
     assert value is not None
@@ -94,7 +94,7 @@ def test_an_id_is_fetched_once_before_the_value_and_in_the_header(registry: str)
 
 
 def test_schemas_are_read_with_what_they_refer_to(registry: str) -> None:
-    client = SchemaRegistryClient({"url": registry})
+    client = SchemaRegistryClient({"url": registry, "timeout": 10})
     inner = '{"type": "record", "name": "Plane", "namespace": "air", "fields": [{"name": "seats", "type": "int"}]}'
     outer = (
         '{"type": "record", "name": "Flight", "namespace": "air", "fields": [{"name": "plane", "type": "air.Plane"},'

@@ -54,7 +54,11 @@ def test_json_is_framed_by_the_registry_and_read_and_verified_by_the_client(
     assert [row["subject"] for row in rows] == [f"{line.topics[name]}-value" for name in OUTPUTS]
     line.run_to_end()
     line.verify()
-    framed, bare, client = published(line), plain(line), SchemaRegistryClient({"url": registry})
+    framed, bare, client = (
+        published(line),
+        plain(line),
+        SchemaRegistryClient({"url": registry, "timeout": 10}),
+    )
     for row, (name, schema) in zip(rows, OUTPUTS.items(), strict=True):
         text = schemas()[f"{schema}.schema.json"]
         assert json.loads(client.get_schema(row["schema_id"]).schema_str or "") == json.loads(text)
@@ -92,7 +96,11 @@ def test_avro_is_read_by_what_is_ours_also_to_recover_and_refused_in_words_by_th
     line.feed(mixed_records(1, 105, seed=1))
     assert "no committed offset: recovering" in line.run_to_end().log()
     line.verify()
-    framed, bare, client = published(line), plain(line), SchemaRegistryClient({"url": registry})
+    framed, bare, client = (
+        published(line),
+        plain(line),
+        SchemaRegistryClient({"url": registry, "timeout": 10}),
+    )
     for name in OUTPUTS:
         read = AvroDeserializer(client, conf=BY_TOPIC)
         context = SerializationContext(line.topics[name], MessageField.VALUE)
