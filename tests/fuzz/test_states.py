@@ -43,8 +43,9 @@ def test_damaged_states_of_trees_and_of_trained_models_stay_within_their_arrays(
 
 def test_a_check_of_trees_that_is_missing_is_noticed() -> None:
     ended = campaign("after", WITHOUT_CHECK)
-    assert ended.returncode in (-signal.SIGSEGV, -signal.SIGBUS)
-    assert "Segmentation fault" in ended.stderr or "Bus error" in ended.stderr
+    # What it writes into may also be what malloc keeps beside its scratch, which malloc notices.
+    found = {signal.SIGSEGV: "Segmentation fault", signal.SIGBUS: "Bus error", signal.SIGABRT: "Aborted"}
+    assert found[signal.Signals(-ended.returncode)] in ended.stderr
 
 
 def test_what_compiled_code_notices_and_cannot_raise_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
