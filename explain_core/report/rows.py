@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from explain_core.learners.named import Task
+from explain_core.stream.explainer import Dated
 
 PEEK = 1_000
 """Records of an iterator from which times and task are told."""
@@ -21,19 +22,11 @@ Pair = tuple[dict[str, Any], Any]
 """A record with its label; None where it has none."""
 
 
-class Sample(NamedTuple):
-    """A record ready to be folded: features, label (None where it has none) and event time in milliseconds (None without times)."""
-
-    x: dict[str, Any]
-    y: Any
-    timestamp: int | None
-
-
 @dataclass(frozen=True)
 class Source:
     """Records in their order. ``total`` is how many, None where that is not known; ``labels`` and ``features`` are those of all, or of the first ``PEEK``."""
 
-    samples: Iterator[Sample]
+    samples: Iterator[Dated]
     total: int | None
     labels: list[Any]
     features: list[str]
@@ -166,7 +159,7 @@ def _label(value: Any) -> Any:
     return found
 
 
-def _sample(number: int, x: dict[str, Any], y: Any, time: str | None, kinds: dict[str, type]) -> Sample:
+def _sample(number: int, x: dict[str, Any], y: Any, time: str | None, kinds: dict[str, type]) -> Dated:
     timestamp = None if time is None else _milliseconds(number, time, x.pop(time, None))
     found: dict[str, Any] = {}
     for name, cell in x.items():
@@ -188,7 +181,7 @@ def _sample(number: int, x: dict[str, Any], y: Any, time: str | None, kinds: dic
                 f"row {number}: {name} is infinite; replace it by a number, or by None where it is missing"
             )
         found[name] = value
-    return Sample(found, y, timestamp)
+    return found, y, timestamp
 
 
 def _scalar(value: Any) -> Any:

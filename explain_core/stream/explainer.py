@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Digest = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 
 Dated = tuple[Row, Any, int | None]
-"""Features, label, and event time in milliseconds since 1970 or None."""
+"""A record: features, label (None where it has none), and event time in milliseconds since 1970 (None without times)."""
 
 DEFAULT = Options()
 
