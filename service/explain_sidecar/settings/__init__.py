@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from explain_core import losses as known_losses
 from explain_sidecar.errors import SettingsError
-from explain_sidecar.settings.base import MESSAGES, Part
+from explain_sidecar.settings.base import MESSAGES, Part, not_among
 from explain_sidecar.settings.checkpoint import CheckpointSettings, RecoverySettings
 from explain_sidecar.settings.dependence import DependenceSettings
 from explain_sidecar.settings.drift import AlarmSettings, DriftSettings
@@ -38,6 +38,7 @@ from explain_sidecar.settings.records import Format, FormatSettings, RecordSetti
 from explain_sidecar.settings.sources import (
     HIDDEN,
     PREFIX,
+    Problem,
     SettingPath,
     describe,
     dotted,
@@ -92,26 +93,24 @@ class Settings(BaseSettings):
     """All settings of the sidecar."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, allow_inf_nan=False
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
     )
 
-    app_id: Annotated[str, MESSAGES] = Field(
-        "explanation-sidecar",
-        pattern=r"^[A-Za-z0-9._-]{1,200}$",
-        description="Name of this sidecar: its consumer group, and part of every message.",
-    )
-    instance_id: str = Field(
-        default_factory=socket.gethostname,
-        pattern=r"^[A-Za-z0-9._-]{1,200}$",
-        description="Name of this instance, unique and stable; by default the host's.",
-    )
-    seed: Annotated[int, Part("model")] = Field(0, ge=0, lt=2**63, description="Seed of every random choice.")
+    app_id: Annotated[str, MESSAGES] = Field("explanation-sidecar", pattern=r"^[A-Za-z0-9._-]{1,200}$")
+    """Name of this sidecar: its consumer group, and part of every message."""
+    instance_id: str = Field(default_factory=socket.gethostname, pattern=r"^[A-Za-z0-9._-]{1,200}$")
+    """Name of this instance, unique and stable; by default the host's."""
+    seed: Annotated[int, Part("model")] = Field(0, ge=0, lt=2**63)
+    """Seed of every random choice."""
     partition_labels: dict[
         Annotated[int, Field(ge=0)], Annotated[str, Field(min_length=1, max_length=200)]
-    ] = Field(
-        default_factory=dict,
-        description="Names of partitions for the dashboard and `tail`, by number; by default that of the only key of its records, else its number.",
-    )
+    ] = Field(default_factory=dict)
+    """Names of partitions for the dashboard and `tail`, by number; by default that of the only key of its records, else its number."""
     kafka: KafkaSettings = Field(default_factory=KafkaSettings)
     topics: TopicSettings = Field(default_factory=TopicSettings)
     record: RecordSettings = Field(default_factory=RecordSettings)
@@ -121,8 +120,8 @@ class Settings(BaseSettings):
     explainers: list[ExplainerSettings] = Field(
         default_factory=lambda: [ExplainerSettings(kind="ipfi"), ExplainerSettings(kind="isage")],
         min_length=1,
-        description="Estimators to run.",
     )
+    """Estimators to run."""
     explain: ExplainSettings = Field(default_factory=ExplainSettings)
     emit: EmitSettings = Field(default_factory=EmitSettings)
     rows: RowsSettings = Field(default_factory=RowsSettings)
@@ -156,169 +155,113 @@ class Settings(BaseSettings):
         return data
 
     @model_validator(mode="after")
-    def _consistent(self) -> Settings:
-        task: known_losses.Task = "regression" if self.model.task == "regression" else "classification"
+    def _goes_together(self) -> Settings:
+        refuse(self._problems())
+        refuse([*self._problems_of_the_model(), *self._problems_of_the_challenger()])
+        return self
+
+    @property
+    def task(self) -> known_losses.Task:
+        """The kind of task that losses are for."""
+        return "regression" if self.model.task == "regression" else "classification"
+
+    def _problems(self) -> Iterator[Problem]:
+        features, alarms, watched = self.record.features, self.alarms, ("alarms", "subjects")
         names = [explainer.name or explainer.kind for explainer in self.explainers]
-        problems: list[tuple[SettingPath, str]] = []
         used: list[tuple[SettingPath, str | None]] = [(("drift", "loss"), self.drift.loss)]
         for index, explainer in enumerate(self.explainers):
             here = ("explainers", index)
-            if names[index] in names[:index]:
-                problems.append(
-                    (here, f"is named {names[index]!r} as one before it; give each a name of its own")
-                )
             used += [((*here, "losses"), loss) for loss in explainer.losses or []]
-        grouped: list[tuple[SettingPath, dict[str, list[str]]]] = [
-            (("explainers", index), explainer.groups) for index, explainer in enumerate(self.explainers)
-        ]
-        problems += [
-            (
-                (*here, "groups", group),
-                f"{feature!r} is not among record.features; add it there or take it out",
-            )
-            for here, groups in [*grouped, (("drift",), self.drift.groups)]
-            for group, features in groups.items()
-            for feature in features
-            if self.record.features is not None and feature not in self.record.features
-        ]
-        problems += [
-            (("drift", "ignore"), f"{feature!r} is not among record.features; take it out")
-            for feature in self.drift.ignore
-            if self.record.features is not None and feature not in self.record.features
-        ]
-        problems += [
-            (
-                ("explainers", index, "by"),
-                f"{explainer.by!r} is not among record.features; add it there or choose another feature",
-            )
-            for index, explainer in enumerate(self.explainers)
-            if explainer.by is not None
-            and self.record.features is not None
-            and explainer.by not in self.record.features
-        ]
+            if names[index] in names[:index]:
+                yield here, f"is named {names[index]!r} as one before it; give each a name of its own"
+            for group, members in explainer.groups.items():
+                yield from not_among(features, (*here, "groups", group), members)
+            yield from not_among(features, (*here, "by"), [explainer.by] if explainer.by else [])
+        for group, members in self.drift.groups.items():
+            yield from not_among(features, ("drift", "groups", group), members)
+        yield from not_among(features, ("drift", "ignore"), self.drift.ignore)
         segmented = any(explainer.by is not None for explainer in self.explainers)
-        problems += [
-            (
-                ("alarms", "subjects"),
-                f"has {subject}, and no explainer has segments; set explainers.by, or take {subject} out",
-            )
-            for subject in ("segments", "segment_importance")
-            if self.alarms.enabled and subject in self.alarms.subjects and not segmented
-        ]
-        if self.drift.on_alarm and not (
-            self.alarms.enabled and {*self.alarms.subjects} - {"rejected", "estimated_loss"}
-        ):
-            problems.append(
-                (
-                    ("drift", "on_alarm"),
-                    "waits for alarms about the model, and there are none; set alarms.enabled, with more than rejected and estimated_loss in alarms.subjects",
+        for subject in ("segments", "segment_importance"):
+            if alarms.enabled and subject in alarms.subjects and not segmented:
+                yield (
+                    watched,
+                    f"has {subject}, and no explainer has segments; set explainers.by, or take {subject} out",
                 )
+        if self.drift.on_alarm and not (
+            alarms.enabled and {*alarms.subjects} - {"rejected", "estimated_loss"}
+        ):
+            yield (
+                ("drift", "on_alarm"),
+                "waits for alarms about the model, and there are none; set alarms.enabled, with more than rejected and estimated_loss in alarms.subjects",
             )
         for path, loss in used:
             try:
-                known_losses.get(loss or known_losses.DEFAULT[task], task, None, path[0] == "explainers")
+                known_losses.get(
+                    loss or known_losses.DEFAULT[self.task], self.task, None, path[0] == "explainers"
+                )
             except ValueError as error:
-                problems.append((path, f"{error} (model.task is {self.model.task})"))
+                yield path, f"{error} (model.task is {self.model.task})"
         inputs = {
             ("record",): self.record,
             ("join", "events"): self.join.events,
             ("join", "labels"): self.join.labels,
         }
-        problems += [
-            (
-                (*path, "format"),
-                f"{part.format} is read by schemas of a registry, and registry.url is not set; set it, "
-                f"or {dotted(path)}.framing none and {dotted(path)}.schema_file",
-            )
-            for path, part in inputs.items()
-            if part.needs_registry and self.registry.url is None
-        ]
-        if (
-            self.alarms.enabled
-            and "estimated_loss" in self.alarms.subjects
-            and not self.explain.estimated_loss
-        ):
-            problems.append(
-                (
-                    ("alarms", "subjects"),
-                    "estimated_loss needs the estimate; set explain.estimated_loss to true",
+        for path, part in inputs.items():
+            if part.needs_registry and self.registry.url is None:
+                yield (
+                    (*path, "format"),
+                    f"{part.format} is read by schemas of a registry, and registry.url is not set; set it, "
+                    f"or {dotted(path)}.framing none and {dotted(path)}.schema_file",
                 )
-            )
+        if alarms.enabled and "estimated_loss" in alarms.subjects and not self.explain.estimated_loss:
+            yield watched, "estimated_loss needs the estimate; set explain.estimated_loss to true"
         if self.explain.estimated_loss and self.record.unlabelled != "predict":
-            problems.append(
-                (
-                    ("explain", "estimated_loss"),
-                    "is of records without a label, and these are rejected; set record.unlabelled to predict, or take it out",
-                )
+            yield (
+                ("explain", "estimated_loss"),
+                "is of records without a label, and these are rejected; set record.unlabelled to predict, or take it out",
             )
-        if self.predictions.enabled and self.predictions.label is not None and task == "regression":
-            problems.append(
-                (
-                    ("predictions", "label"),
-                    f"{self.predictions.label!r} is a class, and model.task is regression; take it out",
-                )
-            )
-        problems += self.partial_dependence.contradictions(self.record, self.model.task)
-        problems += self.join.contradictions(self.app_id, self.topics, self.record, self.model.task)
-        refuse(problems)
-        refuse(self._contradictions_of_the_model() + self._contradictions_of_the_challenger())
-        return self
+        label = self.predictions.label
+        if self.predictions.enabled and label is not None and self.task == "regression":
+            yield ("predictions", "label"), f"{label!r} is a class, and model.task is regression; take it out"
+        yield from self.partial_dependence.contradictions(self.record, self.model.task)
+        yield from self.join.contradictions(self.app_id, self.topics, self.record, self.model.task)
 
-    def _contradictions_of_the_model(self) -> list[tuple[SettingPath, str]]:
+    def _problems_of_the_model(self) -> Iterator[Problem]:
         model, versions, named = self.model, self.models.enabled, self.record.model_version is not None
-        problems: list[tuple[SettingPath, str]] = []
         if versions:
-            problems += [
-                (("model", name), "and models are both given; keep one")
-                for name in ("uri", "factory", "params")
-                if getattr(model, name)
-            ]
+            for name in ("uri", "factory", "params"):
+                if getattr(model, name):
+                    yield ("model", name), "and models are both given; keep one"
             if not model.static:
-                problems.append(
-                    (("model", "static"), "is false, and the models of models never learn; take it out")
-                )
+                yield ("model", "static"), "is false, and the models of models never learn; take it out"
             if not named:
-                problems.append(
-                    (
-                        ("record", "model_version"),
-                        "is missing: models has versions, and no field of the records or header says which one served them",
-                    )
+                yield (
+                    ("record", "model_version"),
+                    "is missing: models has versions, and no field of the records or header says which one served them",
                 )
         elif model.uri is None:
-            problems += [
-                (("model", name), "describes the file of model.uri, which is not set; take it out")
-                for name in ("features", "classes")
-                if getattr(model, name) is not None
-            ]
+            for name in ("features", "classes"):
+                if getattr(model, name) is not None:
+                    yield ("model", name), "describes the file of model.uri, which is not set; take it out"
         if named and not versions:
-            problems.append(
-                (
-                    ("record", "model_version"),
-                    "names versions, and models has none; set models.uris or models.pattern",
-                )
+            yield (
+                ("record", "model_version"),
+                "names versions, and models has none; set models.uris or models.pattern",
             )
-        return problems
 
-    def _contradictions_of_the_challenger(self) -> list[tuple[SettingPath, str]]:
-        if not self.challenger.enabled:
-            return []
-        task: known_losses.Task = "regression" if self.model.task == "regression" else "classification"
-        problems: list[tuple[SettingPath, str]] = []
+    def _problems_of_the_challenger(self) -> Iterator[Problem]:
         losses = {
-            known_losses.get(loss, task).name
+            known_losses.get(loss, self.task).name
             for explainer in self.explainers
             if not explainer.label_free
-            for loss in explainer.losses or [known_losses.DEFAULT[task]]
+            for loss in explainer.losses or [known_losses.DEFAULT[self.task]]
         }
-        problems += [
-            (
-                ("challenger", "limits", name),
-                f"no explainer has this loss; there are {', '.join(sorted(losses))}",
-            )
-            for name in self.challenger.limits
-            if name not in losses
-        ]
-        return problems
+        for name in self.challenger.limits:
+            if name not in losses:
+                yield (
+                    ("challenger", "limits", name),
+                    f"no explainer has this loss; there are {', '.join(sorted(losses))}",
+                )
 
     @classmethod
     def settings_customise_sources(

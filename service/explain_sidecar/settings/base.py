@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
+
+from explain_sidecar.settings.sources import Problem, SettingPath, refuse
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,16 @@ class Section(BaseModel):
 
     part: ClassVar[Part] = OPERATION
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+    def problems(self) -> Iterable[Problem]:
+        """What of the section does not go together."""
+        return ()
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        refuse(self.problems())
+        return self
 
 
 def _topic_name(name: str) -> str:
@@ -62,5 +73,17 @@ def fits_64_bits(number: int) -> bool:
     return -(2**63) <= number < 2**64
 
 
-def duplicates(names: Sequence[str]) -> list[str]:
-    return [name for position, name in enumerate(names) if name in names[:position]]
+def twice(name: str, values: Sequence[str]) -> Iterator[Problem]:
+    """What is wrong with a list that may have each value once."""
+    for position, value in enumerate(values):
+        if value in values[:position]:
+            yield name, f"has {value!r} twice; take one out"
+
+
+def not_among(
+    features: Sequence[str] | None, path: SettingPath | str, names: Iterable[str]
+) -> Iterator[Problem]:
+    """What is wrong with names of features where ``record.features`` has others."""
+    for name in names:
+        if features is not None and name not in features:
+            yield path, f"{name!r} is not among record.features; add it there or take it out"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from explain_sidecar.settings.base import MESSAGES, Section, TopicName
-from explain_sidecar.settings.sources import refuse
+from explain_sidecar.settings.sources import Problem, refuse
 
 TRANSACTION_TIMEOUT_MS = 10_000
 """The broker aborts a transaction of this age; a killed worker holds its readers back no longer."""
@@ -54,26 +55,16 @@ def _replication_factor(number: int) -> int:
 class KafkaSettings(Section):
     """The cluster."""
 
-    bootstrap_servers: str | None = Field(
-        None,
-        description="Brokers to start from, host:port[,host:port…]. Required by every command that connects.",
-    )
-    config: Annotated[dict[str, Any], AfterValidator(_kafka_config)] = Field(
-        default_factory=dict,
-        description="Any other librdkafka property (security.protocol, sasl.*, ssl.*, …), passed to every client: a mapping from its name to a string, number or boolean.",
-    )
-    oauth: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
-        description="`module:function` that gives a token for OAUTHBEARER, such as one of MSK IAM: called with sasl.oauthbearer.config, it returns the token and when that expires, in seconds since 1970. By default librdkafka asks as sasl.oauthbearer.method says.",
-    )
-    group_protocol: Literal["classic", "consumer"] = Field(
-        "classic",
-        description="Protocol of the group: consumer is that of KIP-848, which Kafka 4.0 has by default. There the broker sets the session timeout (group.consumer.session.timeout.ms, 45 s by default): an instance that dies is noticed so late.",
-    )
-    group_instance_id: str | None = Field(
-        None, description="Static membership: stable name of this instance; the worker's slot is appended."
-    )
+    bootstrap_servers: str | None = None
+    """Brokers to start from, host:port[,host:port…]. Required by every command that connects."""
+    config: Annotated[dict[str, Any], AfterValidator(_kafka_config)] = Field(default_factory=dict)
+    """Any other librdkafka property (security.protocol, sasl.*, ssl.*, …), passed to every client: a mapping from its name to a string, number or boolean."""
+    oauth: str | None = Field(None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    """`module:function` that gives a token for OAUTHBEARER, such as one of MSK IAM: called with sasl.oauthbearer.config, it returns the token and when that expires, in seconds since 1970. By default librdkafka asks as sasl.oauthbearer.method says."""
+    group_protocol: Literal["classic", "consumer"] = "classic"
+    """Protocol of the group: consumer is that of KIP-848, which Kafka 4.0 has by default. There the broker sets the session timeout (group.consumer.session.timeout.ms, 45 s by default): an instance that dies is noticed so late."""
+    group_instance_id: str | None = None
+    """Static membership: stable name of this instance; the worker's slot is appended."""
 
 
 TOPICS = (
@@ -92,49 +83,46 @@ TOPICS = (
 class TopicSettings(Section):
     """Names of the topics; all of them have the partitions of the records topic."""
 
-    records: Annotated[TopicName, MESSAGES] = Field("records", description="Input: the labelled records.")
-    explanations: TopicName = Field("explanations", description="Output: the explanation stream.")
-    drift: TopicName = Field("drift", description="Output: drift attributions.")
-    alarms: TopicName = Field("alarms", description="Output: alarms, where alarms.enabled is set.")
-    rows: TopicName = Field("rows", description="Output: means as rows, where rows.enabled is set.")
-    predictions: TopicName = Field(
-        "predictions", description="Output: single predictions, where predictions.enabled is set."
-    )
-    checkpoints: TopicName = Field("checkpoints", description="Compacted topic for snapshots.")
-    dead_letters: TopicName = Field("dead-letters", description="Output: records that cannot be used.")
-    control: TopicName | None = Field(
-        None,
-        description="Input of the dashboard and of tail, never of the fold: which changes are expected, or were seen. It is not created.",
-    )
-    create: bool = Field(True, description="Create missing output topics with the configuration they need.")
-    replication_factor: Annotated[int, AfterValidator(_replication_factor)] = Field(
-        -1, le=32_767, description="Replicas of created topics; -1 is the broker's default."
-    )
+    records: Annotated[TopicName, MESSAGES] = "records"
+    """Input: the labelled records."""
+    explanations: TopicName = "explanations"
+    """Output: the explanation stream."""
+    drift: TopicName = "drift"
+    """Output: drift attributions."""
+    alarms: TopicName = "alarms"
+    """Output: alarms, where alarms.enabled is set."""
+    rows: TopicName = "rows"
+    """Output: means as rows, where rows.enabled is set."""
+    predictions: TopicName = "predictions"
+    """Output: single predictions, where predictions.enabled is set."""
+    checkpoints: TopicName = "checkpoints"
+    """Compacted topic for snapshots."""
+    dead_letters: TopicName = "dead-letters"
+    """Output: records that cannot be used."""
+    control: TopicName | None = None
+    """Input of the dashboard and of tail, never of the fold: which changes are expected, or were seen. It is not created."""
+    create: bool = True
+    """Create missing output topics with the configuration they need."""
+    replication_factor: Annotated[int, AfterValidator(_replication_factor)] = Field(-1, le=32_767)
+    """Replicas of created topics; -1 is the broker's default."""
 
     @property
     def names(self) -> dict[str, str]:
         """The name of each topic by its setting."""
         return {key: getattr(self, key) for key in TOPICS}
 
-    @model_validator(mode="after")
-    def _different(self) -> TopicSettings:
+    def problems(self) -> Iterator[Problem]:
         names = self.names | ({} if self.control is None else {"control": self.control})
         first = {name: key for key, name in reversed(names.items())}
-        refuse(
-            ((key,), f"{name!r} is topics.{first[name]} too; every topic needs a name of its own")
-            for key, name in names.items()
-            if first[name] != key
-        )
-        return self
+        for key, name in names.items():
+            if first[name] != key:
+                yield key, f"{name!r} is topics.{first[name]} too; every topic needs a name of its own"
 
 
 class CommitSettings(Section):
     """How often a transaction is committed."""
 
-    interval_ms: int = Field(
-        100,
-        ge=1,
-        le=TRANSACTION_TIMEOUT_MS // 2,
-        description="Milliseconds; well below the transaction timeout of 10 s. Four times as long, 5 s at the most, while so many records wait that their outputs are late anyway.",
-    )
-    max_records: int = Field(10_000, ge=1, description="Largest number of records in one transaction.")
+    interval_ms: int = Field(100, ge=1, le=TRANSACTION_TIMEOUT_MS // 2)
+    """Milliseconds; well below the transaction timeout of 10 s. Four times as long, 5 s at the most, while so many records wait that their outputs are late anyway."""
+    max_records: int = Field(10_000, ge=1)
+    """Largest number of records in one transaction."""

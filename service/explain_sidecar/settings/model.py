@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from explain_sidecar.settings.base import OPERATION, Part, Section
-from explain_sidecar.settings.sources import SettingPath, refuse
+from explain_sidecar.settings.sources import Problem
 
 MAX_VERSION = 200
 """Characters of a version's name."""
@@ -18,39 +19,22 @@ MAX_VERSION = 200
 class SourceSettings(Section):
     """Where a model comes from, and how it learns."""
 
-    name: Literal["mixture", "linear", "tree", "forest"] | None = Field(
-        None,
-        description="A model for mixed features: linear, a logistic, softmax or linear regression; tree, an adaptive tree; forest, ten of them; mixture, linear, forest and no model weighted by what each has predicted. The model is a mixture where there is no name, factory or uri; a challenger has no default.",
-    )
-    factory: str | None = Field(
-        None,
-        pattern=r"^[\w.]+:[\w.]+$",
-        description="`module:Class` or `module:function` that makes the model, e.g. river.forest:ARFClassifier.",
-    )
-    params: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Keyword arguments of the factory. Those whose names are those of secrets (password, key, token) are never shown, and a change of them is no change of the model.",
-    )
-    uri: str | None = Field(
-        None,
-        min_length=1,
-        description="Instead of a factory a trained model, explained as it is: a file of XGBoost, LightGBM, scikit-learn (skops), ONNX or CatBoost, an MLflow directory, or models:/name@alias of an MLflow registry.",
-    )
-    features: list[str] | None = Field(
-        None, min_length=1, description="Columns of the file in their order, where it does not name them."
-    )
-    classes: list[str | int | bool] | None = Field(
-        None,
-        min_length=2,
-        description="Labels of the file's probabilities in their order, where its library numbers them from 0.",
-    )
-    static: bool = Field(
-        False, description="Explain the model, never teach it; true with uri, and with models."
-    )
-    learner: Literal["auto", "river"] = Field(
-        "auto",
-        description="auto: known models of river learn in flat arrays, with the same bits and several times faster; river: river's own code learns.",
-    )
+    name: Literal["mixture", "linear", "tree", "forest"] | None = None
+    """A model for mixed features: linear, a logistic, softmax or linear regression; tree, an adaptive tree; forest, ten of them; mixture, linear, forest and no model weighted by what each has predicted. The model is a mixture where there is no name, factory or uri; a challenger has no default."""
+    factory: str | None = Field(None, pattern=r"^[\w.]+:[\w.]+$")
+    """`module:Class` or `module:function` that makes the model, e.g. river.forest:ARFClassifier."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of the factory. Those whose names are those of secrets (password, key, token) are never shown, and a change of them is no change of the model."""
+    uri: str | None = Field(None, min_length=1)
+    """Instead of a factory a trained model, explained as it is: a file of XGBoost, LightGBM, scikit-learn (skops), ONNX or CatBoost, an MLflow directory, or models:/name@alias of an MLflow registry."""
+    features: list[str] | None = Field(None, min_length=1)
+    """Columns of the file in their order, where it does not name them."""
+    classes: list[str | int | bool] | None = Field(None, min_length=2)
+    """Labels of the file's probabilities in their order, where its library numbers them from 0."""
+    static: bool = False
+    """Explain the model, never teach it; true with uri, and with models."""
+    learner: Literal["auto", "river"] = "auto"
+    """auto: known models of river learn in flat arrays, with the same bits and several times faster; river: river's own code learns."""
 
     @property
     def source(self) -> str | None:
@@ -62,21 +46,15 @@ class SourceSettings(Section):
     def _a_file_is_static(cls, data: Any) -> Any:
         return {"static": True, **data} if isinstance(data, dict) and data.get("uri") else data
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        problems: list[tuple[SettingPath, str]] = []
+    def problems(self) -> Iterator[Problem]:
         if self.name is not None and self.factory is not None:
-            problems.append((("factory",), "and name are both given; keep one"))
+            yield "factory", "and name are both given; keep one"
         if self.uri is not None:
-            problems += [
-                ((name,), "and uri are both given; keep one")
-                for name in ("name", "factory", "params")
-                if getattr(self, name)
-            ]
+            for name in ("name", "factory", "params"):
+                if getattr(self, name):
+                    yield name, "and uri are both given; keep one"
             if not self.static:
-                problems.append((("static",), "is false, and a model of uri never learns; take it out"))
-        refuse(problems)
-        return self
+                yield "static", "is false, and a model of uri never learns; take it out"
 
 
 Task = Literal["binary", "multiclass", "regression"]
@@ -94,17 +72,12 @@ class ModelSettings(SourceSettings):
 
     part = Part("model")
 
-    initial: Annotated[Path | None, OPERATION] = Field(
-        None,
-        description="File of `model export` or `warm-up`: a partition that has no state yet begins with that model. It must be of the same factory, parameters and task.",
-    )
-    on_new_partition: Annotated[Literal["copy", "fresh"], BeforeValidator(_not_merged), OPERATION] = Field(
-        "copy",
-        description="What a partition begins with that the records topic has gained: copy, the model of the partition that had its keys before; fresh, a new model.",
-    )
-    task: Annotated[Task, Part("labels")] = Field(
-        "binary", description="Kind of label: one of two classes, one of several, or a number."
-    )
+    initial: Annotated[Path | None, OPERATION] = None
+    """File of `model export` or `warm-up`: a partition that has no state yet begins with that model. It must be of the same factory, parameters and task."""
+    on_new_partition: Annotated[Literal["copy", "fresh"], BeforeValidator(_not_merged), OPERATION] = "copy"
+    """What a partition begins with that the records topic has gained: copy, the model of the partition that had its keys before; fresh, a new model."""
+    task: Annotated[Task, Part("labels")] = "binary"
+    """Kind of label: one of two classes, one of several, or a number."""
 
 
 class ChallengerSettings(SourceSettings):
@@ -112,54 +85,33 @@ class ChallengerSettings(SourceSettings):
 
     part = Part("challenger")
 
-    confidence: Annotated[float, Part("comparison")] = Field(
-        0.95,
-        gt=0.0,
-        lt=1.0,
-        description="Probability that the interval of a loss's mean difference holds, at all times together, in a partition.",
-    )
-    every: Annotated[int, Part("comparison")] = Field(
-        4,
-        ge=1,
-        description="Explain the challenger on each so-manyth of the records that the model is explained on; losses are compared on all.",
-    )
+    confidence: Annotated[float, Part("comparison")] = Field(0.95, gt=0.0, lt=1.0)
+    """Probability that the interval of a loss's mean difference holds, at all times together, in a partition."""
+    every: Annotated[int, Part("comparison")] = Field(4, ge=1)
+    """Explain the challenger on each so-manyth of the records that the model is explained on; losses are compared on all."""
     limits: Annotated[dict[str, Annotated[float, Field(gt=0.0)]], Part("comparison")] = Field(
-        default_factory=dict,
-        description="By loss: a record's difference counts up to ± this. By default the loss's largest value, such as zero_one's 1, which cuts nothing; of a loss without one the records say.",
+        default_factory=dict
     )
-    shift_every: Annotated[int | None, Part("shift")] = Field(
-        None,
-        ge=1,
-        description="Ask on each so-manyth record which features the two use otherwise, without any label; by default never.",
-    )
+    """By loss: a record's difference counts up to ± this. By default the loss's largest value, such as zero_one's 1, which cuts nothing; of a loss without one the records say."""
+    shift_every: Annotated[int | None, Part("shift")] = Field(None, ge=1)
+    """Ask on each so-manyth record which features the two use otherwise, without any label; by default never."""
 
     @property
     def enabled(self) -> bool:
         return self.source is not None
 
-    @model_validator(mode="after")
-    def _some_model(self) -> Self:
-        fields = type(self).model_fields
-        changed = [
-            name
-            for name in fields
-            if getattr(self, name) != fields[name].get_default(call_default_factory=True)
-        ]
-        if not self.enabled:
-            refuse(
-                (
-                    (name,),
+    def problems(self) -> Iterator[Problem]:
+        yield from super().problems()
+        for name, field in type(self).model_fields.items():
+            if getattr(self, name) == field.get_default(call_default_factory=True):
+                continue
+            if not self.enabled:
+                yield (
+                    name,
                     "is set without challenger.name, challenger.factory or challenger.uri; name the challenger",
                 )
-                for name in changed
-            )
-        elif self.uri is None:
-            refuse(
-                ((name,), "describes the file of challenger.uri, which is not set; take it out")
-                for name in changed
-                if name in ("features", "classes")
-            )
-        return self
+            elif self.uri is None and name in ("features", "classes"):
+                yield name, "describes the file of challenger.uri, which is not set; take it out"
 
     def model_settings(self, task: Task) -> ModelSettings:
         """The challenger as a model for the task."""
@@ -174,43 +126,24 @@ PLACE = "{version}"
 class VersionSettings(Section):
     """The versions of a model that changes while the sidecar runs; records name the one that served them (record.model_version)."""
 
-    uris: dict[Annotated[str, Field(min_length=1, max_length=MAX_VERSION)], str] = Field(
-        default_factory=dict, description="Where the model of each version is, as for model.uri."
-    )
-    pattern: str | None = Field(
-        None,
-        min_length=1,
-        description="Where the models of all other versions are: the same with {version} in it, such as models/{version}/model.json or models:/churn/{version}.",
-    )
-    unknown: Literal["dead_letter", "wait"] = Field(
-        "dead_letter",
-        description="What to do with a record of a version whose model is not there: a dead letter, or its partition waits until the model is there.",
-    )
-    close_after: Annotated[int, Part("versions")] = Field(
-        100_000,
-        ge=1,
-        description="A version is closed, and its explanations forgotten, once so many records of the partition in a row were served by others.",
-    )
-    max_open: Annotated[int, Part("versions")] = Field(
-        4,
-        ge=1,
-        le=100,
-        description="Versions that are open at once in a partition, at the most; one more closes that which was seen longest ago.",
-    )
+    uris: dict[Annotated[str, Field(min_length=1, max_length=MAX_VERSION)], str] = Field(default_factory=dict)
+    """Where the model of each version is, as for model.uri."""
+    pattern: str | None = Field(None, min_length=1)
+    """Where the models of all other versions are: the same with {version} in it, such as models/{version}/model.json or models:/churn/{version}."""
+    unknown: Literal["dead_letter", "wait"] = "dead_letter"
+    """What to do with a record of a version whose model is not there: a dead letter, or its partition waits until the model is there."""
+    close_after: Annotated[int, Part("versions")] = Field(100_000, ge=1)
+    """A version is closed, and its explanations forgotten, once so many records of the partition in a row were served by others."""
+    max_open: Annotated[int, Part("versions")] = Field(4, ge=1, le=100)
+    """Versions that are open at once in a partition, at the most; one more closes that which was seen longest ago."""
 
     @property
     def enabled(self) -> bool:
         return bool(self.uris) or self.pattern is not None
 
-    @model_validator(mode="after")
-    def _pattern_has_a_place(self) -> VersionSettings:
+    def problems(self) -> Iterator[Problem]:
         if self.pattern is not None and PLACE not in self.pattern:
-            refuse(
-                [
-                    (
-                        ("pattern",),
-                        f"{self.pattern!r} is the same for all versions; write {PLACE} where the version's name belongs",
-                    )
-                ]
+            yield (
+                "pattern",
+                f"{self.pattern!r} is the same for all versions; write {PLACE} where the version's name belongs",
             )
-        return self

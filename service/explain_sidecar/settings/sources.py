@@ -24,6 +24,9 @@ DEFAULT = "default"
 SettingPath = tuple[str | int, ...]
 """Names of sections and settings from the top, with the position in a list."""
 
+Problem = tuple[SettingPath | str, str]
+"""A setting by its path from the section that is validated, or by its name there, and what is wrong with it."""
+
 _SECRET_KEY = re.compile(
     r"password|passphrase|secret|key|token(?!\.endpoint)|jaas|credential|user\.info|proxy|oauthbearer\.config",
     re.IGNORECASE,
@@ -132,9 +135,9 @@ def without_credentials(text: str) -> str:
     return _CREDENTIALS.sub(f"{HIDDEN}@", text)
 
 
-def refuse(problems: Iterable[tuple[SettingPath, str]]) -> None:
-    """Raise one validation error for all problems, each at its path from the model that is validated."""
-    found = list(problems)
+def refuse(problems: Iterable[Problem]) -> None:
+    """Raise one validation error for all problems."""
+    found = [((path,) if isinstance(path, str) else path, message) for path, message in problems]
     if found:
         text = "; ".join(f"{dotted(path)}: {message}" for path, message in found)
         raise PydanticCustomError("settings", "{text}", {"text": text, "problems": found})

@@ -13,12 +13,10 @@ from explain_sidecar.settings.sources import refuse
 class CloudEventsSettings(Section):
     """Explanations and drift messages as CloudEvents 1.0: headers of the Kafka binding's binary mode."""
 
-    enabled: bool = Field(False, description="Add the headers ce_id, ce_source, ce_type, ce_time, ….")
-    type_prefix: str = Field(
-        "org.explanation-sidecar",
-        pattern=r"^[a-z][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)+$",
-        description="What ce_type begins with: your organisation's domain backwards, such as com.example.ml.",
-    )
+    enabled: bool = False
+    """Add the headers ce_id, ce_source, ce_type, ce_time, …."""
+    type_prefix: str = Field("org.explanation-sidecar", pattern=r"^[a-z][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)+$")
+    """What ce_type begins with: your organisation's domain backwards, such as com.example.ml."""
 
 
 def _registry_config(config: dict[str, Any]) -> dict[str, Any]:
@@ -29,19 +27,11 @@ def _registry_config(config: dict[str, Any]) -> dict[str, Any]:
 class RegistrySettings(Section):
     """A Schema Registry for explanations and drift messages: their values are framed for it."""
 
-    url: Address | None = Field(
-        None,
-        description="Address of the registry, http://host:8081 (Confluent) or http://host:8080/apis/ccompat/v7 (Apicurio); by default messages are plain JSON.",
-    )
-    format: Literal["json", "avro", "none"] = Field(
-        "json",
-        description="JSON by a JSON Schema, or Avro; none: the messages are plain JSON, and the registry serves to read records alone.",
-    )
-    auto_register: bool = Field(
-        False,
-        description="Register the schemas at the start; by default use `explain-sidecar schemas register`.",
-    )
-    config: Annotated[dict[str, Any], AfterValidator(_registry_config)] = Field(
-        default_factory=dict,
-        description="Any other property of confluent-kafka's SchemaRegistryClient: basic.auth.user.info, ssl.ca.location, ….",
-    )
+    url: Address | None = None
+    """Address of the registry, http://host:8081 (Confluent) or http://host:8080/apis/ccompat/v7 (Apicurio); by default messages are plain JSON."""
+    format: Literal["json", "avro", "none"] = "json"
+    """JSON by a JSON Schema, or Avro; none: the messages are plain JSON, and the registry serves to read records alone."""
+    auto_register: bool = False
+    """Register the schemas at the start; by default use `explain-sidecar schemas register`."""
+    config: Annotated[dict[str, Any], AfterValidator(_registry_config)] = Field(default_factory=dict)
+    """Any other property of confluent-kafka's SchemaRegistryClient: basic.auth.user.info, ssl.ca.location, …."""

@@ -43,15 +43,18 @@ SCHEMA: Literal["checkpoint/4"] = "checkpoint/4"
 class Versions(BaseModel):
     """What a replay's last bits depend on."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
-    python: str = Field(description="Version of Python.", examples=["3.11.7"])
-    river: str = Field(description="Version of river.", examples=["0.22.0"])
-    numpy: str = Field(description="Version of numpy.", examples=["2.1.0"])
-    sidecar: str = Field("", description="Version of the sidecar.", examples=["0.1.0"])
-    cpu: str = Field(
-        description="Machine type and the CPU features that numpy uses.", examples=["x86_64 AVX2,FMA3"]
-    )
+    python: str = Field(examples=["3.11.7"])
+    """Version of Python."""
+    river: str = Field(examples=["0.22.0"])
+    """Version of river."""
+    numpy: str = Field(examples=["2.1.0"])
+    """Version of numpy."""
+    sidecar: str = Field("", examples=["0.1.0"])
+    """Version of the sidecar."""
+    cpu: str = Field(examples=["x86_64 AVX2,FMA3"])
+    """Machine type and the CPU features that numpy uses."""
 
     @classmethod
     @functools.cache  # a version is read from a file of its package
@@ -71,76 +74,50 @@ class Manifest(BaseModel):
     The schema's number is that of this container alone. It changes where an earlier version could not even tell what it cannot read.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", populate_by_name=True, use_attribute_docstrings=True
+    )
 
-    schema_: Literal["checkpoint/4"] = Field(
-        SCHEMA, alias="schema", description="Name and version of this schema."
-    )
-    app_id: str = Field(description="The sidecar's app_id.", examples=["explanation-sidecar"])
-    topic: str = Field(description="Records topic.", examples=["records"])
-    topic_id: str = Field(
-        description="Its id: a topic that is deleted and created again gets another.",
-        examples=["J8p3nJrHQZ2v0n8nq1d2Wg"],
-    )
-    partition: int = Field(ge=0, description="Partition of the records topic.", examples=[0])
-    epoch: int = Field(ge=0, le=MAX_EPOCH, description="Epoch of the state.", examples=[0])
-    next_offset: int = Field(
-        ge=0, description="Offset of the first record that the state has not folded.", examples=[5750]
-    )
-    records: int = Field(
-        ge=0,
-        description="Records folded in this epoch.",
-        examples=[5750],
-        json_schema_extra={"x-unit": "records"},
-    )
-    chunk_sizes: list[int] = Field(
-        description="Bytes of each chunk, in order.",
-        examples=[[700000, 12345]],
-        json_schema_extra={"x-unit": "bytes"},
-    )
-    raw_size: int = Field(
-        ge=0,
-        description="Bytes after decompression.",
-        examples=[2600000],
-        json_schema_extra={"x-unit": "bytes"},
-    )
-    sha256: str = Field(
-        pattern="^[0-9a-f]{64}$", description="Over all chunks, joined.", examples=["5f" * 32]
-    )
-    partitions: int = Field(
-        0,
-        ge=0,
-        description="Partitions of the records topic when this one had its first state; 0 where that is not known.",
-        examples=[4],
-    )
-    fold_digest: str = Field(
-        pattern="^[0-9a-f]{32}$",
-        description="Over (offset, prediction, losses) of every folded record.",
-        examples=["353e5fe3e0f90657de874ddbf2d630b3"],
-    )
-    key: str | None = Field(
-        None,
-        pattern="^[0-9a-f]{16}$",
-        description="Fingerprint of the key that signed it; null without a key.",
-        examples=["9c1d0f3a5b7e2846"],
-    )
-    superseded: list[str] = Field(
-        default_factory=list,
-        description="Digests of the settings of the last epochs before this one: an instance that still has them is behind.",
-        examples=[["0f5a1c2e7b3d4f60"]],
-    )
-    settings: dict[str, Any] = Field(
-        description="The settings that the fold depends on.", examples=[{"seed": 0}]
-    )
+    schema_: Literal["checkpoint/4"] = Field(SCHEMA, alias="schema")
+    """Name and version of this schema."""
+    app_id: str = Field(examples=["explanation-sidecar"])
+    """The sidecar's app_id."""
+    topic: str = Field(examples=["records"])
+    """Records topic."""
+    topic_id: str = Field(examples=["J8p3nJrHQZ2v0n8nq1d2Wg"])
+    """Its id: a topic that is deleted and created again gets another."""
+    partition: int = Field(ge=0, examples=[0])
+    """Partition of the records topic."""
+    epoch: int = Field(ge=0, le=MAX_EPOCH, examples=[0])
+    """Epoch of the state."""
+    next_offset: int = Field(ge=0, examples=[5750])
+    """Offset of the first record that the state has not folded."""
+    records: int = Field(ge=0, examples=[5750], json_schema_extra={"x-unit": "records"})
+    """Records folded in this epoch."""
+    chunk_sizes: list[int] = Field(examples=[[700000, 12345]], json_schema_extra={"x-unit": "bytes"})
+    """Bytes of each chunk, in order."""
+    raw_size: int = Field(ge=0, examples=[2600000], json_schema_extra={"x-unit": "bytes"})
+    """Bytes after decompression."""
+    sha256: str = Field(pattern="^[0-9a-f]{64}$", examples=["5f" * 32])
+    """Over all chunks, joined."""
+    partitions: int = Field(0, ge=0, examples=[4])
+    """Partitions of the records topic when this one had its first state; 0 where that is not known."""
+    fold_digest: str = Field(pattern="^[0-9a-f]{32}$", examples=["353e5fe3e0f90657de874ddbf2d630b3"])
+    """Over (offset, prediction, losses) of every folded record."""
+    key: str | None = Field(None, pattern="^[0-9a-f]{16}$", examples=["9c1d0f3a5b7e2846"])
+    """Fingerprint of the key that signed it; null without a key."""
+    superseded: list[str] = Field(default_factory=list, examples=[["0f5a1c2e7b3d4f60"]])
+    """Digests of the settings of the last epochs before this one: an instance that still has them is behind."""
+    settings: dict[str, Any] = Field(examples=[{"seed": 0}])
+    """The settings that the fold depends on."""
     parts: dict[str, dict[str, int]] = Field(
-        default_factory=dict,
-        description="The parts of the state that have versions: by part, the version of each class in it that is no longer in its first one.",
-        examples=[{"explained": {}, "windows": {}}],
+        default_factory=dict, examples=[{"explained": {}, "windows": {}}]
     )
+    """The parts of the state that have versions: by part, the version of each class in it that is no longer in its first one."""
     versions: Versions = Field(
-        description="What the state was computed with.",
-        examples=[{"python": "3.11.7", "river": "0.22.0", "numpy": "2.1.0", "cpu": "x86_64 AVX2,FMA3"}],
+        examples=[{"python": "3.11.7", "river": "0.22.0", "numpy": "2.1.0", "cpu": "x86_64 AVX2,FMA3"}]
     )
+    """What the state was computed with."""
 
     def encode(self) -> bytes:
         return self.model_dump_json(by_alias=True).encode()
