@@ -15,11 +15,11 @@ from explain_core.models import Row
 from explain_core.players import Players
 from explain_core.smoothing import Array
 from explain_core.state import Block, array
-from explain_sidecar.fold.metrics import PartitionMetric
+from explain_sidecar.fold.metrics import Metric
 
 overconfident = Loss("overconfident", "probabilities", lambda y, p: max(0.0, max(p.values()) - p.get(y, 0.0)))
 
-classes_seen = PartitionMetric("classes_seen", "gauge", "Classes seen.", lambda state: len(state.labels))
+classes_seen = Metric("classes_seen", "Classes seen.", lambda state: len(state.labels))
 
 
 class Absent(IncrementalEstimator):
