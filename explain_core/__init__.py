@@ -16,137 +16,93 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from explain_core import losses, plots
-    from explain_core.artefacts.load import load_artefact, load_model
-    from explain_core.comparison import Comparison
-    from explain_core.confidence import ConfidenceSequence
-    from explain_core.dependence import IncrementalPDP
-    from explain_core.drift import RiskChange, dbshap
-    from explain_core.estimated import LossEstimator
-    from explain_core.explanation import Explanation, Importance
-    from explain_core.importance.batch.intervals import IntervalPFI
-    from explain_core.importance.batch.mdi import mean_decrease_impurity
-    from explain_core.importance.batch.permutation import PermutationImportance
-    from explain_core.importance.batch.sage import SAGE, SlidingWindowSAGE
-    from explain_core.importance.group import EstimatorGroup
-    from explain_core.importance.ipfi import IncrementalPFI
-    from explain_core.importance.isage import IncrementalSAGE
-    from explain_core.learners.choice import learner_of
-    from explain_core.learners.implicit import ImplicitRegression
-    from explain_core.learners.mixture import Mixture
-    from explain_core.losses import Loss
-    from explain_core.models import Model, wrap
-    from explain_core.models.empty import Performance
-    from explain_core.reasons import PredictionExplainer, Reasons
-    from explain_core.report import Report, watch
-    from explain_core.reservoirs import GeometricReservoir, UniformReservoir
-    from explain_core.shift import ExplanationShift
-    from explain_core.smoothing import alpha_of
-    from explain_core.stream import (
-        Alarming,
-        Comparing,
-        Explainer,
-        Following,
-        Options,
-        Reasoning,
-        StreamExplainer,
-        Windowing,
-    )
-    from explain_core.taught import Taught, load_taught
+    from explain_core import losses as losses
+    from explain_core import plots as plots
+    from explain_core.artefacts.load import load_artefact as load_artefact
+    from explain_core.artefacts.load import load_model as load_model
+    from explain_core.comparison import Comparison as Comparison
+    from explain_core.confidence import ConfidenceSequence as ConfidenceSequence
+    from explain_core.dependence import IncrementalPDP as IncrementalPDP
+    from explain_core.drift import RiskChange as RiskChange
+    from explain_core.drift import dbshap as dbshap
+    from explain_core.estimated import LossEstimator as LossEstimator
+    from explain_core.explanation import Explanation as Explanation
+    from explain_core.explanation import Importance as Importance
+    from explain_core.importance.batch.intervals import IntervalPFI as IntervalPFI
+    from explain_core.importance.batch.mdi import mean_decrease_impurity as mean_decrease_impurity
+    from explain_core.importance.batch.permutation import PermutationImportance as PermutationImportance
+    from explain_core.importance.batch.sage import SAGE as SAGE
+    from explain_core.importance.batch.sage import SlidingWindowSAGE as SlidingWindowSAGE
+    from explain_core.importance.group import EstimatorGroup as EstimatorGroup
+    from explain_core.importance.ipfi import IncrementalPFI as IncrementalPFI
+    from explain_core.importance.isage import IncrementalSAGE as IncrementalSAGE
+    from explain_core.learners.choice import learner_of as learner_of
+    from explain_core.learners.implicit import ImplicitRegression as ImplicitRegression
+    from explain_core.learners.mixture import Mixture as Mixture
+    from explain_core.losses import Loss as Loss
+    from explain_core.models import Model as Model
+    from explain_core.models import wrap as wrap
+    from explain_core.models.empty import Performance as Performance
+    from explain_core.reasons import PredictionExplainer as PredictionExplainer
+    from explain_core.reasons import Reasons as Reasons
+    from explain_core.report import Report as Report
+    from explain_core.report import watch as watch
+    from explain_core.reservoirs import GeometricReservoir as GeometricReservoir
+    from explain_core.reservoirs import UniformReservoir as UniformReservoir
+    from explain_core.shift import ExplanationShift as ExplanationShift
+    from explain_core.smoothing import alpha_of as alpha_of
+    from explain_core.stream import Alarming as Alarming
+    from explain_core.stream import Comparing as Comparing
+    from explain_core.stream import Explainer as Explainer
+    from explain_core.stream import Following as Following
+    from explain_core.stream import Options as Options
+    from explain_core.stream import Reasoning as Reasoning
+    from explain_core.stream import StreamExplainer as StreamExplainer
+    from explain_core.stream import Windowing as Windowing
+    from explain_core.taught import Taught as Taught
+    from explain_core.taught import load_taught as load_taught
 
-_HOMES = {
-    "Windowing": "stream",
-    "StreamExplainer": "stream",
-    "Options": "stream",
-    "Reasoning": "stream",
-    "Explainer": "stream",
-    "Following": "stream",
-    "Comparing": "stream",
-    "Alarming": "stream",
-    "Comparison": "comparison",
-    "ConfidenceSequence": "confidence",
-    "Explanation": "explanation",
-    "ExplanationShift": "shift",
-    "GeometricReservoir": "reservoirs",
-    "Importance": "explanation",
-    "IncrementalPDP": "dependence",
-    "IncrementalPFI": "importance.ipfi",
-    "IncrementalSAGE": "importance.isage",
-    "IntervalPFI": "importance.batch.intervals",
-    "ImplicitRegression": "learners.implicit",
-    "Loss": "losses",
-    "LossEstimator": "estimated",
-    "Mixture": "learners.mixture",
-    "Model": "models",
-    "Performance": "models.empty",
-    "PermutationImportance": "importance.batch.permutation",
-    "Report": "report",
-    "PredictionExplainer": "reasons",
-    "Reasons": "reasons",
-    "RiskChange": "drift",
-    "SAGE": "importance.batch.sage",
-    "SlidingWindowSAGE": "importance.batch.sage",
-    "EstimatorGroup": "importance.group",
-    "Taught": "taught",
-    "UniformReservoir": "reservoirs",
-    "alpha_of": "smoothing",
-    "dbshap": "drift",
-    "learner_of": "learners.choice",
-    "load_artefact": "artefacts.load",
-    "load_model": "artefacts.load",
-    "load_taught": "taught",
-    "mean_decrease_impurity": "importance.batch.mdi",
-    "watch": "report",
-    "wrap": "models",
+_NAMES = {
+    "artefacts.load": ["load_artefact", "load_model"],
+    "comparison": ["Comparison"],
+    "confidence": ["ConfidenceSequence"],
+    "dependence": ["IncrementalPDP"],
+    "drift": ["RiskChange", "dbshap"],
+    "estimated": ["LossEstimator"],
+    "explanation": ["Explanation", "Importance"],
+    "importance.batch.intervals": ["IntervalPFI"],
+    "importance.batch.mdi": ["mean_decrease_impurity"],
+    "importance.batch.permutation": ["PermutationImportance"],
+    "importance.batch.sage": ["SAGE", "SlidingWindowSAGE"],
+    "importance.group": ["EstimatorGroup"],
+    "importance.ipfi": ["IncrementalPFI"],
+    "importance.isage": ["IncrementalSAGE"],
+    "learners.choice": ["learner_of"],
+    "learners.implicit": ["ImplicitRegression"],
+    "learners.mixture": ["Mixture"],
+    "losses": ["Loss"],
+    "models": ["Model", "wrap"],
+    "models.empty": ["Performance"],
+    "reasons": ["PredictionExplainer", "Reasons"],
+    "report": ["Report", "watch"],
+    "reservoirs": ["GeometricReservoir", "UniformReservoir"],
+    "shift": ["ExplanationShift"],
+    "smoothing": ["alpha_of"],
+    "stream": [
+        "Alarming",
+        "Comparing",
+        "Explainer",
+        "Following",
+        "Options",
+        "Reasoning",
+        "StreamExplainer",
+        "Windowing",
+    ],
+    "taught": ["Taught", "load_taught"],
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
-__all__ = [
-    "SAGE",
-    "Alarming",
-    "Comparing",
-    "Comparison",
-    "ConfidenceSequence",
-    "EstimatorGroup",
-    "Explainer",
-    "Explanation",
-    "ExplanationShift",
-    "Following",
-    "GeometricReservoir",
-    "ImplicitRegression",
-    "Importance",
-    "IncrementalPDP",
-    "IncrementalPFI",
-    "IncrementalSAGE",
-    "IntervalPFI",
-    "Loss",
-    "LossEstimator",
-    "Mixture",
-    "Model",
-    "Options",
-    "Performance",
-    "PermutationImportance",
-    "PredictionExplainer",
-    "Reasoning",
-    "Reasons",
-    "Report",
-    "RiskChange",
-    "SlidingWindowSAGE",
-    "StreamExplainer",
-    "Taught",
-    "UniformReservoir",
-    "Windowing",
-    "alpha_of",
-    "dbshap",
-    "learner_of",
-    "load_artefact",
-    "load_model",
-    "load_taught",
-    "losses",
-    "mean_decrease_impurity",
-    "plots",
-    "watch",
-    "wrap",
-]
+__all__ = sorted(["losses", "plots", *_HOMES])
 
 
 def __getattr__(name: str) -> Any:
@@ -159,4 +115,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

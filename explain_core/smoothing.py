@@ -10,40 +10,8 @@ from numpy.typing import NDArray
 
 from explain_core import bands
 from explain_core.bands import Band, Spread
-from explain_core.engine.smoothing import (
-    ALL_CUBES,
-    ALL_SQUARES,
-    BLOCK,
-    BLOCKS,
-    COLUMN_ROWS,
-    COUNT,
-    CUBES,
-    FACTOR,
-    INPUTS,
-    KEPT,
-    LEFT,
-    LIMIT,
-    MEAN,
-    NEWEST,
-    OLD,
-    Q2,
-    Q3,
-    Q4,
-    QUARTER,
-    R4,
-    RING,
-    ROWS,
-    SCALES,
-    SIZE,
-    SQUARES,
-    VALUE,
-    VARIANCE,
-    N,
-    W,
-    close_block,
-    inputs_of,
-    update,
-)  # fmt: skip
+from explain_core.engine import smoothing as engine
+from explain_core.engine.smoothing import BLOCK
 from explain_core.state import Block, State, array, block, check, within
 
 Array = NDArray[np.float64]
@@ -51,19 +19,27 @@ Array = NDArray[np.float64]
 
 def _reach() -> tuple[Array, Array, Array]:
     """The smallest and the largest number that each row of ``cells`` can have, and the largest of ``sums``: from such, no later one overflows."""
-    means = [VALUE, MEAN, *range(QUARTER, QUARTER + 3), *range(NEWEST, NEWEST + RING)]
-    most = np.full(ROWS, 1e100)  # sums of ratios
-    most[means] = 2.0 * LIMIT
-    most[[SQUARES, *range(NEWEST + RING, ROWS)]] = 4.0 * BLOCK * LIMIT**2
-    most[CUBES] = 8.0 * BLOCK * LIMIT**3
-    most[[Q2, ALL_SQUARES]], most[[Q3, ALL_CUBES]] = 1e25 * LIMIT**2, 1e25 * LIMIT**3
-    most[Q4], most[OLD] = 1e304, 1.0
-    least = np.zeros(ROWS)
-    signed = [*means, CUBES, Q3, ALL_CUBES]
+    means = [
+        engine.VALUE,
+        engine.MEAN,
+        *range(engine.QUARTER, engine.QUARTER + 3),
+        *range(engine.NEWEST, engine.NEWEST + engine.RING),
+    ]
+    most = np.full(engine.ROWS, 1e100)  # sums of ratios
+    most[means] = 2.0 * engine.LIMIT
+    most[[engine.SQUARES, *range(engine.NEWEST + engine.RING, engine.ROWS)]] = 4.0 * BLOCK * engine.LIMIT**2
+    most[engine.CUBES] = 8.0 * BLOCK * engine.LIMIT**3
+    most[[engine.Q2, engine.ALL_SQUARES]], most[[engine.Q3, engine.ALL_CUBES]] = (
+        1e25 * engine.LIMIT**2,
+        1e25 * engine.LIMIT**3,
+    )
+    most[engine.Q4], most[engine.OLD] = 1e304, 1.0
+    least = np.zeros(engine.ROWS)
+    signed = [*means, engine.CUBES, engine.Q3, engine.ALL_CUBES]
     least[signed] = -most[signed]
-    sums = np.full((COLUMN_ROWS, 1), 2.0**53)  # records, each with a weight of at most 1
-    sums[SIZE:KEPT], sums[KEPT] = BLOCK, 1.0
-    sums[R4] *= BLOCK
+    sums = np.full((engine.COLUMN_ROWS, 1), 2.0**53)  # records, each with a weight of at most 1
+    sums[engine.SIZE : engine.KEPT], sums[engine.KEPT] = BLOCK, 1.0
+    sums[engine.R4] *= BLOCK
     return least, most, sums
 
 
@@ -121,14 +97,14 @@ class Smoother:
         if alpha is not None and not 0.0 < alpha <= 1.0:
             raise ValueError(f"alpha: {alpha} is outside (0, 1]; 0.001 follows about the last 2,000 records")
         self.alpha = alpha
-        self.cells: Array = np.zeros((ROWS, *shape))
+        self.cells: Array = np.zeros((engine.ROWS, *shape))
         self.sums: Array = _fresh(shape[-1:])
         self.decay = decay(alpha)
         """The share of W that each observation keeps."""
 
     def update(self, delta: Array) -> None:
         """Add one observation per cell, between ±``LIMIT``."""
-        update(*self._flat, self.decay, np.ascontiguousarray(self._in_two(delta[None])[0]))
+        engine.update(*self._flat, self.decay, np.ascontiguousarray(self._in_two(delta[None])[0]))
 
     def end_block(self) -> Array:
         """Close the open block of every column.
@@ -137,13 +113,13 @@ class Smoother:
         shape, to be added up over blocks, periods, partitions.
         """
         closed = np.zeros((5, *self.cells.shape[1:]))
-        close_block(*self._flat, self.decay, self._in_two(closed))
+        engine.close_block(*self._flat, self.decay, self._in_two(closed))
         return closed
 
     @property
     def _flat(self) -> tuple[Array, Array]:
         """``cells`` and ``sums`` with one axis of losses and one of columns, however many there are: views."""
-        return self._in_two(self.cells), self.sums.reshape(COLUMN_ROWS, -1)
+        return self._in_two(self.cells), self.sums.reshape(engine.COLUMN_ROWS, -1)
 
     def _in_two(self, of: Array) -> Array:
         shape = self.cells.shape[1:]
@@ -152,28 +128,28 @@ class Smoother:
     @property
     def _inputs(self) -> Array:
         """What ``bands.spread_of`` takes."""
-        inputs = np.empty((INPUTS, *self.cells.shape[1:]))
-        inputs_of(*self._flat, self._in_two(inputs))
+        inputs = np.empty((engine.INPUTS, *self.cells.shape[1:]))
+        engine.inputs_of(*self._flat, self._in_two(inputs))
         return inputs
 
     @property
     def dependence(self) -> Array:
         """F."""
         inputs = self._inputs
-        result: Array = inputs[FACTOR]
+        result: Array = inputs[engine.FACTOR]
         return result
 
     @property
     def variance(self) -> Array:
         """What ``std`` squared would be if records were independent: Σ w² v."""
-        result: Array = self._inputs[VARIANCE]
+        result: Array = self._inputs[engine.VARIANCE]
         return result
 
     @property
     def shares(self) -> Array:
         """Σ w² of each cell; NaN until there are two observations."""
         inputs = self._inputs
-        result: Array = 1.0 / (inputs[COUNT] * inputs[FACTOR])
+        result: Array = 1.0 / (inputs[engine.COUNT] * inputs[engine.FACTOR])
         return result
 
     @property
@@ -195,7 +171,7 @@ class Smoother:
     @property
     def old_enough(self) -> NDArray[np.bool_]:
         """The columns that have a band."""
-        result: NDArray[np.bool_] = self.sums[N] >= bands.LEAST
+        result: NDArray[np.bool_] = self.sums[engine.N] >= bands.LEAST
         return result
 
     @property
@@ -204,8 +180,8 @@ class Smoother:
 
         An indication: a change that is far slower than the mean forgets is not seen.
         """
-        known = self.sums[BLOCKS] >= SCALES[0] + 5
-        result: Array = np.where(known, (self.cells[OLD] < LEFT) * 1.0, np.nan)
+        known = self.sums[engine.BLOCKS] >= engine.SCALES[0] + 5
+        result: Array = np.where(known, (self.cells[engine.OLD] < engine.LEFT) * 1.0, np.nan)
         return result
 
     def grow(self, columns: int) -> None:
@@ -223,36 +199,39 @@ class Smoother:
 
         ``records`` are the observations of the owner, who closes a block with each ``BLOCK``-th of them; by default ``n``.
         """
-        cells = array("smoother", state.cells, "<f8", (ROWS, *self.cells.shape[1:-1], columns))
-        sums = array("smoother", state.sums, "<f8", (COLUMN_ROWS, columns))
+        cells = array("smoother", state.cells, "<f8", (engine.ROWS, *self.cells.shape[1:-1], columns))
+        sums = array("smoother", state.sums, "<f8", (engine.COLUMN_ROWS, columns))
         least, most = (bound.reshape(-1, *[1] * (cells.ndim - 1)) for bound in (_LEAST, _MOST))
         check(bool(((cells >= least) & (cells <= most)).all()), "smoother: numbers that no records lead to")
         check(
             bool(((sums >= 0.0) & (sums <= _MOST_SUMS)).all()), "smoother: numbers of records that are none"
         )
-        check(bool((sums[[N, SIZE]] % 1.0 == 0.0).all()), "smoother: a part of a record")
-        n = sums[N].max(initial=0.0) if records is None else records
+        check(bool((sums[[engine.N, engine.SIZE]] % 1.0 == 0.0).all()), "smoother: a part of a record")
+        n = sums[engine.N].max(initial=0.0) if records is None else records
         # A block of one record stays open: a column that came up with the last of a block has one more.
-        first = sums[SIZE] == sums[N]
-        check(bool((sums[SIZE] <= n % BLOCK + first).all()), "smoother: a block of too many records")
-        check(bool((sums[SIZE:KEPT] <= sums[SIZE]).all()), "smoother: a block of too much weight")
+        first = sums[engine.SIZE] == sums[engine.N]
+        check(bool((sums[engine.SIZE] <= n % BLOCK + first).all()), "smoother: a block of too many records")
+        check(
+            bool((sums[engine.SIZE : engine.KEPT] <= sums[engine.SIZE]).all()),
+            "smoother: a block of too much weight",
+        )
         self.cells, self.sums = cells, sums
 
     @property
     def n(self) -> int:
         """The number of observations, of the column that has most."""
-        return int(self.sums[N].max(initial=0.0))
+        return int(self.sums[engine.N].max(initial=0.0))
 
     @property
     def value(self) -> Array:
         """The bias-corrected mean, 0 for columns without one: a view that changes with the next observation."""
-        result: Array = self.cells[VALUE, ...]
+        result: Array = self.cells[engine.VALUE, ...]
         return result
 
     @property
     def raw(self) -> Array:
         """The value that started from zero, without the correction (the one that the theorems speak of)."""
-        return self.value.copy() if self.alpha is None else self.value * (self.alpha * self.sums[W])
+        return self.value.copy() if self.alpha is None else self.value * (self.alpha * self.sums[engine.W])
 
 
 def taken(state: SmootherState, rows: Sequence[int], columns: Sequence[int | None]) -> SmootherState:
@@ -293,8 +272,8 @@ def ratio(difference: Smoother, total: Smoother, base: Smoother) -> tuple[Array,
 
 def _fresh(columns: tuple[int, ...]) -> Array:
     """The sums of columns that have seen nothing."""
-    sums = np.zeros((COLUMN_ROWS, *columns))
-    sums[KEPT] = 1.0
+    sums = np.zeros((engine.COLUMN_ROWS, *columns))
+    sums[engine.KEPT] = 1.0
     return sums
 
 

@@ -11,16 +11,14 @@ import numpy as np
 from explain_core import losses
 from explain_core.drift import joint, label_shift, separation
 from explain_core.drift.arrays import Values
-from explain_core.drift.binned import Binned, held, listed, make_binned
-from explain_core.drift.binning import MAX_BINS
+from explain_core.drift.binned import MAX_BINS, Binned, held, listed, make_binned
 from explain_core.drift.change import Attribution, Cause, RiskChange, WindowRisk
 from explain_core.drift.conditional import MAX_BACK_OFF, LabelModel, LabelTable, Pair
+from explain_core.drift.differences import named
 from explain_core.drift.factors import Factor
 from explain_core.drift.hypothesis import Hypothesis, ModelHypothesis, TreeHypothesis
-from explain_core.drift.naming import named
-from explain_core.drift.playing import Played, cause_of, generator, of_rows, play, quantile
-from explain_core.drift.routes import Boxes, Game, Grid, overlay
-from explain_core.drift.samples import Samples
+from explain_core.drift.joint import Played, cause_by, cause_of, generator, of_rows, play, quantile
+from explain_core.drift.routes import Boxes, Game, Grid, Samples, overlay
 from explain_core.drift.shapley import Solution
 from explain_core.drift.where import where
 from explain_core.drift.windows import Window, read_pair
@@ -125,9 +123,7 @@ def dbshap(
         )
     found = play(fine, hypotheses, measure, conditional, clocks, seed)
     solved, own, columns = found.solved, found.own, found.columns
-    labels = label_shift.shifted(
-        columns.codes, columns.sizes, columns.unordered, fine.classes.codes, generator(seed, "label shift")
-    )
+    labels = label_shift.shifted(columns, fine.classes.codes, generator(seed, "label shift"))
     separated = separation.of(columns, solved, generator(seed, "joint"))
     attribution = of_rows(found)
 
@@ -288,13 +284,7 @@ def _learning(windows: tuple[Window, Window], own: Pair) -> Cause | None:
     first, second = (window.losses for window in windows)
     if first is None or second is None:
         return None
-    gained = own[0] - first, second - own[1]
-    value = float(np.mean(gained[0]) + np.mean(gained[1]))
-    std = float(joint.standard_error(*gained))
-    risks = float(np.mean(own[0])), float(np.mean(own[1]))
-    return cause_of(
-        "learning within the windows", value, 0.0, std, quantile(1, min(map(len, own)) - 1), risks
-    )
+    return cause_by("learning within the windows", (own[0] - first, second - own[1]), own)
 
 
 def _solve(
@@ -317,7 +307,7 @@ def _solve(
             np.bincount(rng.integers(len(weight), size=len(weight)), minlength=len(weight)).astype(float)
             for weight in weights
         )
-        resampled.append(game.values(chances.fit((first, second)), (first, second)))
+        resampled.append(game.solve(chances.fit((first, second)), (first, second), False).values)
     return _attribution(game, solution, resampled, inputs, hypotheses)
 
 

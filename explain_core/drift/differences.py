@@ -16,16 +16,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import chdtrc, kolmogorov, ndtr
 
+from explain_core.bands import holm
 from explain_core.drift.arrays import Codes, Flags, Values, totals
-from explain_core.drift.binning import FeatureBins, make_bins
-from explain_core.drift.change import Difference, Sense, listed
+from explain_core.drift.binned import FeatureBins, make_bins
+from explain_core.drift.change import LEAST_MATCHED, Difference, Sense, listed
 from explain_core.drift.conditional import Pair
+from explain_core.drift.joint import Played, cause_by, generator, of_rows
 from explain_core.drift.windows import Column, Window
 
 LEVEL = 0.01
@@ -105,24 +108,13 @@ def _feature(name: str, columns: tuple[Column, Column]) -> Feature:
 
 def differences(features: Sequence[Feature]) -> list[Difference]:
     """The features that differ, the one first that is most likely the one that itself changed."""
-    chances = [_moved_chance(feature) for feature in features]
-    moved = _holm(chances)
+    moved = holm(np.array([_moved_chance(feature) for feature in features]), LEVEL)
     found = sorted(
         (_described(feature) for feature, yes in zip(features, moved, strict=True) if yes),
         key=lambda difference: -difference.bits,
     )
     rest = [feature for feature, yes in zip(features, moved, strict=True) if not yes][:PAIRED]
     return found + _unlike(rest)
-
-
-def _holm(chances: Sequence[float]) -> list[bool]:
-    """Which of the hypotheses are rejected at ``LEVEL`` together."""
-    rejected = [False] * len(chances)
-    for rank, j in enumerate(sorted(range(len(chances)), key=lambda j: chances[j])):
-        if chances[j] * (len(chances) - rank) > LEVEL:
-            break
-        rejected[j] = True
-    return rejected
 
 
 def undone(column: Column, one: Difference, like: Values) -> list[Any]:
@@ -167,9 +159,8 @@ def suspect(features: Sequence[Feature], found: Sequence[Difference]) -> Suspect
 def _apart(feature: Feature, others: Sequence[Feature]) -> tuple[bool, float]:
     """Whether any of the others has other values beside the same values of the feature, and by how much more than by chance χ² says so."""
     statistic, freedom = _together(feature, others)
-    return any(_holm(chdtrc(freedom, statistic).tolist())), float(
-        np.sum(np.maximum(statistic - freedom, 0.0))
-    )
+    apart = bool(holm(chdtrc(freedom, statistic), LEVEL).any())
+    return apart, float(np.sum(np.maximum(statistic - freedom, 0.0)))
 
 
 def _moved_chance(feature: Feature) -> float:
@@ -351,7 +342,7 @@ def _unlike(features: Sequence[Feature]) -> list[Difference]:
         statistic, freedom = _together(features[i], features[i + 1 :])
         chances += chdtrc(freedom, statistic).tolist()
         excess[i, i + 1 :] = excess[i + 1 :, i] = statistic - freedom
-    left = [pair for pair, yes in zip(pairs, _holm(chances), strict=True) if yes]
+    left = [pair for pair, yes in zip(pairs, holm(np.array(chances), LEVEL), strict=True) if yes]
     found = []
     while left:
         total = [sum(float(excess[pair]) for pair in left if i in pair) for i in range(k)]
@@ -405,3 +396,44 @@ def part_of(feature: Feature, windows: tuple[Window, Window], losses: Pair) -> P
         for w, (sign, part, loss) in enumerate(zip((-1.0, 1.0), codes, losses, strict=True))
     )
     return first, second
+
+
+def named(
+    windows: tuple[Window, Window],
+    evaluated: tuple[Window, Window],
+    played: Played,
+    undo: Callable[[Window], Played],
+    without: Collection[str],
+    seed: int,
+) -> tuple[Difference, ...]:
+    """How the features differ, the one first that most likely itself changed; ``played`` and the parts of the risk are of the ``evaluated`` rows.
+
+    ``undo`` plays the joint game with other rows of the target.
+    """
+    features = features_of(windows, without, generator(seed, "differences"))
+    by_name = {feature.name: feature for feature in features}
+    found = [
+        one
+        if one.sense == "unlike"
+        else replace(
+            one, risk=cause_by("inputs", part_of(by_name[one.feature], evaluated, played.own), played.own)
+        )
+        for one in differences(features)
+    ]
+    suspected = suspect(features, found)
+    if suspected is not None:
+        first, target = found[0], evaluated[1]
+        like = known(by_name[first.feature].columns[0])
+        again = undo(target.with_column(first.feature, undone(target.columns[first.feature], first, like)))
+        part = cause_by("inputs", (np.zeros(len(played.own[0])), played.own[1] - again.own[1]), played.own)
+        game, rest = of_rows(played), of_rows(again)
+        followed = not (game.concept if _attributed(played) else part).stands_out and not suspected.alone
+        most = RESIDUE * max(abs(cause.value) for cause in (game.concept, *game.inputs))
+        left = any(cause.stands_out and abs(cause.value) > most for cause in (rest.concept, *rest.inputs))
+        if _attributed(again) and not followed and not left:
+            found[0] = replace(first, fault=True, risk=part)
+    return tuple(found)
+
+
+def _attributed(played: Played) -> bool:
+    return min(played.solved.matched) >= LEAST_MATCHED

@@ -9,7 +9,7 @@ import numpy as np
 
 from explain_core.drift import tree
 from explain_core.drift.arrays import Codes, Values
-from explain_core.drift.binning import FeatureBins
+from explain_core.drift.binned import FeatureBins
 from explain_core.drift.conditional import normalised
 from explain_core.drift.predictions import Classes, Predictions, PredictionTable, losses_by_class
 from explain_core.drift.windows import Column, Window

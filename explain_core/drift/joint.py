@@ -18,16 +18,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 from explain_core.drift.arrays import Codes, Flags, Values
-from explain_core.drift.binned import Binned
-from explain_core.drift.binning import FeatureBins, make_bins
+from explain_core.drift.binned import Binned, FeatureBins, make_bins
 from explain_core.drift.boosting import TrainingSet, boosted
+from explain_core.drift.change import LEVEL, Attribution, Cause
 from explain_core.drift.conditional import CellIndex, Pair
+from explain_core.drift.hypothesis import Hypothesis
+from explain_core.drift.predictions import Predictions, outputs, own_losses
 from explain_core.drift.windows import Column, Window
+from explain_core.losses import Loss
+from explain_core.random import derive_seed
 
 BINS = 32
 """Bins of a number, at the most."""
@@ -176,19 +181,20 @@ def halves_of(columns: CodedColumns, rng: np.random.Generator) -> Halves:
     ]
 
 
-def log_odds(columns: CodedColumns, halves: Halves) -> Pair:
-    """The log-odds of the target at each row, of windows that weigh the same: the log-ratio of their densities."""
+def log_odds(columns: CodedColumns, halves: Halves, weights: Pair | None = None) -> Pair:
+    """The log-odds of the target at each row: by default of windows that weigh the same, the log-ratio of their densities."""
     codes = columns.codes
     odds = np.empty(len(codes[0])), np.empty(len(codes[1]))
 
     def both(rows: list[Codes]) -> TrainingSet:
         sizes = [len(chosen) for chosen in rows]
-        least = min(sizes)  # the shorter window limits what is known
-        return TrainingSet(
-            np.concatenate([part[chosen] for part, chosen in zip(codes, rows, strict=True)]),
-            np.repeat([0.0, 1.0], sizes),
-            np.repeat([least / size for size in sizes], sizes),
-        )
+        if weights is None:
+            least = min(sizes)  # the shorter window limits what is known
+            weigh = np.repeat([least / size for size in sizes], sizes)
+        else:
+            weigh = np.concatenate([part[chosen] for part, chosen in zip(weights, rows, strict=True)])
+        given = np.concatenate([part[chosen] for part, chosen in zip(codes, rows, strict=True)])
+        return TrainingSet(given, np.repeat([0.0, 1.0], sizes), weigh)
 
     for learnt, served in halves:
         score, _ = boosted(both(learnt), both(served), codes[0][:0], columns.sizes, columns.unordered, True)
@@ -256,3 +262,91 @@ def _shapley(k: int) -> Values:
     apart = np.array([math.factorial(s) * math.factorial(max(k - s - 1, 0)) for s in range(k + 1)])
     result: Values = np.where(corners == 1, joined[size], -apart[size]) / math.factorial(k)
     return result
+
+
+ROUNDING = 1e-12
+"""Intervals are widened by this share of the risk: sums of floats are not exact."""
+
+
+class Played(NamedTuple):
+    """The joint game on some rows. ``own`` are the losses of the rows of each window under the hypothesis of that window."""
+
+    predictions: list[list[Predictions]]
+    columns: CodedColumns
+    solved: Joint
+    own: Pair
+
+
+def play(
+    data: Binned,
+    hypotheses: Sequence[Hypothesis],
+    loss: Loss,
+    form: Literal["auto", "table", "tree"],
+    without: Sequence[str],
+    seed: int,
+    before: Sequence[Predictions] | None = None,
+) -> Played:
+    """The joint game; ``before`` are the predictions for the baseline where they are known."""
+    windows = data.windows
+    predictions = [
+        [q.on_rows(windows[0]) if before is None else before[i], q.on_rows(windows[1])]
+        for i, q in enumerate(hypotheses)
+    ]
+    own = [
+        np.array([own_losses(loss, of_q[w], window.y, data.classes, w) for of_q in predictions])
+        for w, window in enumerate(windows)
+    ]
+    predicted = [column for of_q in predictions for column in outputs(of_q)]
+    columns = make_columns(data, without, predicted)
+    solved = solve(columns, (own[0], own[1]), form, generator(seed, "joint"))
+    return Played(predictions, columns, solved, (own[0][0], own[1][-1]))
+
+
+def of_rows(played: Played) -> Attribution:
+    """The joint game's values with the intervals of their two means.
+
+    Of windows of unequal size the shorter one decides, and where its losses are skewed, value and standard error err together: Student's
+    interval is too short, which to first order a share of γ² (z⁴ + 2z² − 3)/18 mends, γ being the value's skewness (Hall 1992, Sect. 2.6).
+    """
+    solved, own = played.solved, played.own
+    names = ["concept", *["hypothesis"] * (len(played.predictions) - 1), "inputs"]
+    deviations = standard_error(*solved.scores)
+    risks = risks_of(own)
+    reach = quantile(len(names), min(map(len, own)) - 1)
+    reaches = reach * (1.0 + skewness(*solved.scores) ** 2 * (reach**4 + 2.0 * reach**2 - 3.0) / 18.0)
+    causes = [
+        cause_of(name, float(value), 0.0, float(std), float(wide), risks)
+        for name, value, std, wide in zip(names, solved.values, deviations, reaches, strict=True)
+    ]
+    first, *between, last = causes
+    route = "cells" if solved.cells else "trees"
+    return Attribution(first, between[0] if between else None, (last,), *risks, route, sum(map(len, own)))
+
+
+def cause_of(
+    name: str, value: float, error: float, std: float | None, reach: float, risks: tuple[float, float]
+) -> Cause:
+    if std is None:
+        return Cause(name, value, error, None, None, None)
+    width = reach * std + ROUNDING * max(map(abs, risks))
+    return Cause(name, value, error, std, value - width, value + width)
+
+
+def cause_by(name: str, terms: Pair, own: Pair) -> Cause:
+    """The sum of the two means of the terms, with its interval; ``own`` as in ``Played``."""
+    value = float(np.mean(terms[0]) + np.mean(terms[1]))
+    reach = quantile(1, min(map(len, terms)) - 1)
+    return cause_of(name, value, 0.0, float(standard_error(*terms)), reach, risks_of(own))
+
+
+def risks_of(own: Pair) -> tuple[float, float]:
+    return float(np.mean(own[0])), float(np.mean(own[1]))
+
+
+def quantile(players: int, freedom: int) -> float:
+    """Half the width in standard errors of intervals that hold for all players at once (Bonferroni, Student's t)."""
+    return float(stdtrit(freedom, 1.0 - (1.0 - LEVEL) / 2.0 / players))
+
+
+def generator(seed: int, purpose: str) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(derive_seed(seed, purpose)))

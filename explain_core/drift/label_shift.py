@@ -13,13 +13,12 @@ change of shares that follows the model's prediction, where that is as good as t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import chdtrc
 
 from explain_core.drift.arrays import Codes, Values
-from explain_core.drift.boosting import TrainingSet, boosted
+from explain_core.drift.joint import CodedColumns, Halves, halves_of, log_odds
 
 LEVEL = 0.01
 """The level of the first two tests."""
@@ -29,65 +28,41 @@ LEAST = 5
 """Least number of rows of a label in either window's half for the label to count."""
 
 
-def shifted(
-    codes: tuple[Codes, Codes],
-    sizes: Sequence[int],
-    unordered: Sequence[int],
-    labels: tuple[Codes, Codes],
-    rng: np.random.Generator,
-) -> bool:
-    """Whether the labels shifted. ``codes`` are rows × features of each window, ``labels`` the codes of its labels."""
-    classes = 1 + max(int(window.max(initial=0)) for window in labels)
-    counts = np.array([np.bincount(window, minlength=classes) for window in labels], dtype=float)
+def shifted(columns: CodedColumns, labels: tuple[Codes, Codes], rng: np.random.Generator) -> bool:
+    """Whether the labels shifted; ``labels`` are the codes of the labels of each window."""
+    counts = _counts(labels)
     counts = counts[:, counts.sum(axis=0) > 0.0]
     expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
     statistic = float(np.sum((counts - expected) ** 2 / expected))
     if counts.shape[1] < 2 or chdtrc(counts.shape[1] - 1, statistic) > LEVEL:
         return False
-    halves = [rng.permutation(len(window)) % 2 == 0 for window in labels]
+    halves = halves_of(columns, rng)
     same = (np.zeros_like(labels[0]), np.zeros_like(labels[1]))
-    return (
-        _apart(codes, sizes, unordered, same, halves) > LIMIT
-        and _apart(codes, sizes, unordered, labels, halves) <= LIMIT
-    )
+    return _apart(columns, same, halves) > LIMIT and _apart(columns, labels, halves) <= LIMIT
 
 
-def _apart(
-    codes: tuple[Codes, Codes],
-    sizes: Sequence[int],
-    unordered: Sequence[int],
-    labels: tuple[Codes, Codes],
-    halves: Sequence[Codes],
-) -> float:
+def _counts(labels: tuple[Codes, Codes]) -> Values:
+    """Rows of each label, windows × labels."""
+    classes = 1 + max(int(window.max(initial=0)) for window in labels)
+    return np.array([np.bincount(window, minlength=classes) for window in labels], dtype=float)
+
+
+def _apart(columns: CodedColumns, labels: tuple[Codes, Codes], halves: Halves) -> float:
     """How well trees learnt on the other half tell the windows apart among rows with the same label, in standard errors.
 
     It is the mean log-odds of the target window for rows of the target, minus that for rows of the baseline.
     """
-    classes = 1 + max(int(window.max(initial=0)) for window in labels)
-    counts = np.array([np.bincount(window, minlength=classes) for window in labels], dtype=float)
+    counts = _counts(labels)
     # A label weighs the same in both windows: nothing is learnt from its shares.
-    weights = [counts.min(axis=0)[own] / counts[w][own] for w, own in enumerate(labels)]
+    first, second = (counts.min(axis=0)[own] / counts[w][own] for w, own in enumerate(labels))
+    odds = log_odds(columns, halves, (first, second))
     difference = variance = 0.0
-
-    def both(rows: tuple[Codes, Codes]) -> TrainingSet:
-        return TrainingSet(
-            np.concatenate([of[chosen] for of, chosen in zip(codes, rows, strict=True)]),
-            np.repeat([0.0, 1.0], [len(chosen) for chosen in rows]),
-            np.concatenate([of[chosen] for of, chosen in zip(weights, rows, strict=True)]),
-        )
-
-    for half in (False, True):
-        learnt, served = (
-            (np.flatnonzero(halves[0] == which), np.flatnonzero(halves[1] == which))
-            for which in (not half, half)
-        )
-        odds, _ = boosted(both(learnt), both(served), codes[0][:0], sizes, unordered, True)
-        scores = odds[: len(served[0])], odds[len(served[0]) :]
-        for label in range(classes):
-            found: list[Values] = [scores[w][labels[w][served[w]] == label] for w in (0, 1)]
-            first, second = map(len, found)
-            if min(first, second) >= LEAST:
-                size = first * second / (first + second)
+    for _, served in halves:
+        for label in range(counts.shape[1]):
+            found = [odds[w][rows][labels[w][rows] == label] for w, rows in enumerate(served)]
+            n, m = map(len, found)
+            if min(n, m) >= LEAST:
+                size = n * m / (n + m)
                 difference += size * float(found[1].mean() - found[0].mean())
                 variance += size * size * sum(float(sample.var(ddof=1)) / len(sample) for sample in found)
     return difference / math.sqrt(variance) if variance > 0.0 else 0.0

@@ -13,22 +13,21 @@ from typing import Protocol
 import numpy as np
 
 from explain_core.drift.arrays import Codes, Flags, Values
-from explain_core.drift.conditional import Fitted, LabelModel, Pair
-from explain_core.drift.factors import Factor, grid_codes
+from explain_core.drift.conditional import CellIndex, Fitted, LabelModel, Pair
+from explain_core.drift.factors import Factor, codes_of, grid_codes
 from explain_core.drift.hypothesis import Hypothesis
-from explain_core.drift.shapley import START, STOP, Solution, solve_grid, solve_terms
+from explain_core.drift.shapley import START, STOP, Solution, diagonal, solve_grid, solve_terms
 from explain_core.drift.tree import CodeTree
+from explain_core.engine.drift import play
 
 
 class Game(Protocol):
-    """Something whose Shapley values ``solve`` gives for weighted rows, ``values`` nothing but them. ``size``: its rows, cells, boxes or samples."""
+    """Something whose Shapley values ``solve`` gives for weighted rows, with their ``errors`` where they are sampled. ``size``: its cells, boxes or samples."""
 
     route: str
     size: int
 
-    def solve(self, fitted: Fitted, weights: Pair) -> Solution: ...
-
-    def values(self, fitted: Fitted, weights: Pair) -> Values: ...
+    def solve(self, fitted: Fitted, weights: Pair, errors: bool = True) -> Solution: ...
 
 
 class Grid:
@@ -45,7 +44,7 @@ class Grid:
         self._cells = conditional.prepare(codes)
         self._losses = [q.on_cells(codes) for q in hypotheses]
 
-    def solve(self, fitted: Fitted, weights: Pair) -> Solution:
+    def solve(self, fitted: Fitted, weights: Pair, errors: bool = True) -> Solution:
         chances = [fitted.at(w, self._cells) for w in (0, 1)]
         tensor = np.array([[expected(chance, loss) for loss in self._losses] for chance in chances])
         sides = [
@@ -53,9 +52,6 @@ class Grid:
             *(factor.marginals(weights) for factor in self._factors),
         ]
         return solve_grid(tensor, [start for start, _ in sides], [other for _, other in sides])
-
-    def values(self, fitted: Fitted, weights: Pair) -> Values:
-        return self.solve(fitted, weights).values
 
 
 class Boxes:
@@ -73,11 +69,8 @@ class Boxes:
         self._losses = [q.leaf_losses for q in hypotheses]
         self.size = 0
 
-    def solve(self, fitted: Fitted, weights: Pair) -> Solution:
+    def solve(self, fitted: Fitted, weights: Pair, errors: bool = True) -> Solution:
         return solve_terms(*self.terms(fitted, weights))
-
-    def values(self, fitted: Fitted, weights: Pair) -> Values:
-        return self.solve(fitted, weights).values
 
     def terms(self, fitted: Fitted, weights: Pair) -> tuple[Values, Values, Values]:
         """The game as ``solve_terms`` takes it: a term is a box."""
@@ -139,3 +132,73 @@ def expected(chances: Values, losses: Values) -> Values:
     """Σ_y P(y)·L(y) along the last axis."""
     result: Values = np.einsum("...y,...y->...", chances, losses)
     return result
+
+
+class Samples:
+    """The product game by cells drawn from the mixture of both windows at each node of the diagonal.
+
+    At node t the derivative of the risk for factor i is E[g·(P_t(x_i) − P_b(x_i))/mixture(x_i)], x from the mixture and
+    g the risk at x: a covariance, as the ratio has mean 0. Unbiased; each value has its standard error.
+    ``solve`` with other weights gives the same samples importance weights: no new call of the model.
+    """
+
+    route = "monte carlo"
+
+    def __init__(
+        self,
+        factors: Sequence[Factor],
+        conditional: LabelModel,
+        hypotheses: Sequence[Hypothesis],
+        weights: Pair,
+        n: int,
+        seed: int,
+    ) -> None:
+        self._factors = factors
+        nodes = [(0.0, 0.0), *diagonal(len(hypotheses) + len(factors)), (1.0, 0.0)]
+        self._times, self._weights = np.array(nodes).T.copy()
+        per_node = max(2, n // len(nodes))
+        rng = np.random.Generator(np.random.PCG64(seed))
+        sides = [factor.marginals(weights) for factor in factors]
+        mixtures = [self._mixed(*side) for side in sides]
+        drawn = [[_draw(mixture[i], rng.random(per_node)) for mixture in mixtures] for i in range(len(nodes))]
+        codes = codes_of(factors, [np.concatenate([draw[j] for draw in drawn]) for j in range(len(factors))])
+        index = CellIndex(codes, [top + 1 for top in codes.max(axis=0).tolist()])
+        self._where = index.find(codes).reshape(len(nodes), per_node)
+        self.size = len(codes)
+        self._losses = [q.on_cells(index.codes) for q in hypotheses]
+        self._cells = conditional.prepare(index.codes)
+        # Nodes × draws × factors.
+        self._draws = (
+            np.array(drawn, dtype=np.int64)
+            .reshape(len(nodes), len(factors), per_node)
+            .transpose(0, 2, 1)
+            .copy()
+        )
+        width = max((len(factor.cells) for factor in factors), default=0)
+        self._drawn = np.zeros((len(nodes), len(factors), width))
+        for j, mixture in enumerate(mixtures):
+            self._drawn[:, j, : mixture.shape[1]] = mixture
+        self._rows = [np.array([factor.rows[w] for factor in factors], dtype=np.int64) for w in (0, 1)]
+
+    def solve(self, fitted: Fitted, weights: Pair, errors: bool = True) -> Solution:
+        players = len(self._losses) + len(self._factors)
+        values, variances = np.zeros(players), np.zeros(players if errors else 0)
+        risks = np.zeros(len(self._times))
+        before, after = (fitted.at(w, self._cells) for w in (0, 1))
+        play(
+            self._times, self._weights, self._rows[0], self._rows[1], weights[0], weights[1], self._drawn, self._draws, self._where,
+            before, after, self._losses[0], self._losses[-1], values, variances, risks,
+        )  # fmt: skip
+        return Solution(values, float(risks[0]), float(risks[-1]), np.sqrt(variances))
+
+    def _mixed(self, baseline: Values, target: Values) -> Values:
+        """Nodes × cells of a factor: its mixture at each node."""
+        t = self._times[:, None]
+        return np.asarray((1.0 - t) * baseline + t * target)
+
+
+def _draw(chances: Values, uniform: Values) -> Codes:
+    """Positions with these chances, by inversion."""
+    found: Codes = np.searchsorted(np.cumsum(chances), uniform, side="right")
+    last = int(np.flatnonzero(chances)[-1])
+    return np.where(found < last, found, last)

@@ -15,8 +15,7 @@ from scipy.special import ndtri
 
 from explain_core.drift import joint
 from explain_core.drift.arrays import Flags, totals
-from explain_core.drift.binned import Binned
-from explain_core.drift.binning import FeatureBins
+from explain_core.drift.binned import Binned, FeatureBins
 from explain_core.drift.change import Where
 from explain_core.drift.conditional import Pair
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from explain_core.drift import dbshap, joint
-from explain_core.drift.binning import make_bins
+from explain_core.drift.binned import make_bins
 from explain_core.drift.conditional import CellIndex, Trees
 from explain_core.drift.tree import DEPTH, MIN_ROWS, fit, rank_by_score
 

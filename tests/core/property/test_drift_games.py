@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from explain_core.drift import dbshap
 from explain_core.drift.conditional import LabelTable, Trees
 from explain_core.drift.factors import make_factor
-from explain_core.drift.routes import Boxes, Grid
-from explain_core.drift.samples import Samples
+from explain_core.drift.routes import Boxes, Grid, Samples
 from explain_core.drift.shapley import START, STOP, diagonal, solve_grid, solve_terms
 from explain_core.drift.tree import fit
 
