@@ -6,7 +6,7 @@ from typing import Any
 
 from explain_sidecar.http.metrics import exposition
 from explain_sidecar.join.entries import Counts
-from explain_sidecar.kafka.report import Buckets, JoinReport, PartitionReport, Report
+from explain_sidecar.kafka.report import JoinReport, PartitionReport, Report
 from explain_sidecar.kafka.totals import COMMIT_SECONDS, STEP_SECONDS, Histogram
 
 
@@ -49,11 +49,11 @@ def partition(number: int, since: float = 0.0, features: int = 0) -> PartitionRe
     )
 
 
-def histogram(bounds: tuple[float, ...], *values: float) -> Buckets:
+def histogram(bounds: tuple[float, ...], *values: float) -> Histogram:
     made = Histogram(bounds)
     for value in values:
         made.observe(value)
-    return Buckets(made.bounds, made.counts, made.seconds)
+    return made
 
 
 def report(*partitions: PartitionReport, **changes: Any) -> Report:

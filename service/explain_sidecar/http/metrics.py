@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 from explain_core.drift.change import RiskChange
 from explain_sidecar.fold.metrics import METRICS, Metrics, Samples
 from explain_sidecar.fold.metrics import Metric as Declared
-from explain_sidecar.kafka.report import Buckets, PartitionReport, Report
-from explain_sidecar.kafka.totals import Phase
+from explain_sidecar.kafka.report import PartitionReport, Report
+from explain_sidecar.kafka.totals import Histogram, Phase
 
 PREFIX = "explain_sidecar_"
 TOP = 20
@@ -354,7 +354,7 @@ def _family(metric: Declared[Any], labels: Sequence[str], samples: Samples) -> M
     return family
 
 
-def _add(family: HistogramMetricFamily, labels: tuple[str, ...], parts: list[Buckets]) -> None:
+def _add(family: HistogramMetricFamily, labels: tuple[str, ...], parts: list[Histogram]) -> None:
     if not parts:
         return
     counts = [sum(column) for column in zip(*(part.counts for part in parts), strict=True)]

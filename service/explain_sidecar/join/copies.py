@@ -21,14 +21,14 @@ from explain_sidecar.kafka.clients import (
     reading_consumer,
     worker_name,
 )
-from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
+from explain_sidecar.kafka.clock import SLICE_SECONDS
+from explain_sidecar.kafka.commits import Commits
 from explain_sidecar.kafka.headers import offset_of
 from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.member import Member
 from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.report import Report
 from explain_sidecar.kafka.sent import Sent
-from explain_sidecar.kafka.timing import Timing
 from explain_sidecar.kafka.topics import Topic, Topics
 from explain_sidecar.kafka.totals import Phase, Totals
 from explain_sidecar.kafka.transaction import Transaction
@@ -76,20 +76,11 @@ class CopiedPartition:
         return TopicPartition(self._where.topic, self.partition, self.offset)
 
 
-class CopyCommits(Timing):
+class CopyCommits(Commits[CopiedPartition]):
     """The transactions of a copy: records, and the input's offsets."""
 
-    def __init__(
-        self, settings: Settings, transaction: Transaction, group: Consumer, watch: TopicWatch, clock: Clock
-    ) -> None:
-        super().__init__(settings.commit, transaction, clock)
-        self._group = group
-        self._watch = watch
-
-    def due(self, owned: Collection[CopiedPartition]) -> bool:
-        if self._transaction.open:
-            return self.full(self._clock.monotonic())
-        return any(partition.offset > partition.committed for partition in owned)
+    def moved(self, partition: CopiedPartition) -> bool:
+        return partition.offset > partition.committed
 
     def publish(self, sent: Sent) -> None:
         self._count()
@@ -98,18 +89,11 @@ class CopyCommits(Timing):
     def commit(
         self, owned: Collection[CopiedPartition], saved: Collection[CopiedPartition] | None = None
     ) -> None:
-        """Raises ``Aborted``."""
-        moved = [partition for partition in owned if partition.offset > partition.committed]
-        if not moved and not self._transaction.open and not self._transaction.kept:
+        moved = list(filter(self.moved, owned))
+        asked = self._begin(moved)
+        if asked is None:
             return
-        self._transaction.begin()
-        asked = self._watch.ask()
-        self._transaction.commit(
-            [partition.position() for partition in moved],
-            self._group,
-            confirm=lambda: self._watch.confirm(asked),
-        )
-        self._records = 0
+        self._end([partition.position() for partition in moved], asked)
         for partition in moved:
             partition.committed = partition.offset
 

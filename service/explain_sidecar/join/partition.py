@@ -29,7 +29,8 @@ from explain_sidecar.join.changelog import (
 from explain_sidecar.join.entries import Counts, Event, Joined, Label
 from explain_sidecar.join.inputs import Rejected, Tombstone
 from explain_sidecar.join.joiner import Joiner, Progress, Rules
-from explain_sidecar.join.store import LocalStore, Store, restore
+from explain_sidecar.join.rocks import Rocks
+from explain_sidecar.join.store import Store, restore
 from explain_sidecar.join.turns import EVENTS, Turns
 from explain_sidecar.kafka.clock import BEHIND_SECONDS, SLICE_SECONDS, Clock
 from explain_sidecar.kafka.headers import offset_of
@@ -64,7 +65,7 @@ class JoinCluster:
     changelog_id: str
     group: Consumer
     reader: Consumer
-    open: Callable[[int, bool], LocalStore]
+    open: Callable[[int, bool], Rocks]
     """The local store of a partition; with True an empty one."""
     clock: Clock
 
@@ -90,7 +91,7 @@ class JoinPartition:
         self._extra = {"partition": partition, "offset": None}
         self._delay = ""
         self._behind_until: float | None = None
-        self._local: LocalStore | None = None
+        self._local: Rocks | None = None
         self._committed = [-1, -1]
         self._next = self._end = 0
         self._saved: Saved | None = None

@@ -50,7 +50,10 @@ def _in_words(method: Method) -> Method:
 
 
 class Rocks:
-    """Entries under ``e`` + id, rows of the index under ``i`` + kind + row, the position on the changelog under ``p``.
+    """What is kept of a partition on this machine: entries by id, and an index of them, a row for each by kind in ascending order.
+
+    A row is when the entry is due, then its id. Rows may outlive their entries. Entries are under ``e`` + id, rows under ``i`` + kind + row, the
+    position on the changelog under ``p``.
 
     Raises ``UserError`` where the folder cannot be used or ``rocksdict`` is not installed.
     """
@@ -94,6 +97,7 @@ class Rocks:
 
     @_in_words
     def rows(self, kind: int, start: bytes, count: int) -> list[bytes]:
+        """The first rows that are not below ``start``."""
         prefix = _INDEX + bytes([kind])
         found = []
         for key in islice(self._db.keys(from_key=prefix + start), count):
@@ -111,6 +115,7 @@ class Rocks:
         passed: Mapping[int, bytes],
         checkpoint: bytes,
     ) -> None:
+        """All or nothing: delete each kind's rows below ``passed``, then take in changes, new rows, and the checkpoint on the changelog."""
         batch = self._batch(raw_mode=True)
         for kind, row in passed.items():
             if row:

@@ -19,7 +19,6 @@ from explain_sidecar.join.pace import Pace
 from explain_sidecar.join.partition import JoinCluster, JoinPartition
 from explain_sidecar.join.partitioner import partition_of
 from explain_sidecar.join.rocks import Rocks, delete
-from explain_sidecar.join.store import LocalStore
 from explain_sidecar.join.topics import JoinTopics, join_settings, prepare
 from explain_sidecar.kafka.clients import (
     KAFKA,
@@ -31,14 +30,14 @@ from explain_sidecar.kafka.clients import (
     worker_name,
 )
 from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
+from explain_sidecar.kafka.commits import Commits
 from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.kafka.errors import Aborted
 from explain_sidecar.kafka.hidden import Readers
 from explain_sidecar.kafka.member import MAX_BATCH, Member
 from explain_sidecar.kafka.namesakes import Namesakes
-from explain_sidecar.kafka.report import JoinReport, Report, buckets
+from explain_sidecar.kafka.report import JoinReport, Report
 from explain_sidecar.kafka.sent import Sent
-from explain_sidecar.kafka.timing import Timing
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.kafka.totals import Totals
 from explain_sidecar.kafka.transaction import Transaction
@@ -48,7 +47,7 @@ from explain_sidecar.settings.join import DROP
 
 _OUTCOMES = {outcome: ("outcome", outcome.encode()) for outcome in get_args(Outcome)}
 
-Open = Callable[[int, bool], LocalStore]
+Open = Callable[[int, bool], Rocks]
 
 
 def rules_of(settings: JoinSettings) -> Rules:
@@ -74,7 +73,7 @@ class JoinTotals(Totals):
         )
 
 
-class JoinCommits(Timing):
+class JoinCommits(Commits[JoinPartition]):
     """The transactions of the join: records, changelog, and the offsets of both inputs."""
 
     def __init__(
@@ -87,19 +86,15 @@ class JoinCommits(Timing):
         totals: Totals,
         clock: Clock,
     ) -> None:
-        super().__init__(settings.commit, transaction, clock)
+        super().__init__(settings, transaction, group, watch, clock)
         self._changelog = topics.changelog.name
         self._topic = topics.records
         self._label = orjson.dumps(settings.record.label)
         self._key = path_of(settings.join.key)
-        self._group = group
-        self._watch = watch
         self._totals = totals
 
-    def due(self, owned: Collection[JoinPartition]) -> bool:
-        if self._transaction.open:
-            return self.full(self._clock.monotonic())
-        return any(partition.dirty for partition in owned)  # after an abort
+    def moved(self, partition: JoinPartition) -> bool:
+        return partition.dirty
 
     def publish(self, partition: int, published: Sequence[Joined | Output]) -> None:
         """Send the outputs of a record, if any. Raises ``Aborted``."""
@@ -132,11 +127,10 @@ class JoinCommits(Timing):
         1. what has changed in each partition, to the changelog; 2. where that ends, by flushing; 3. the offsets of both
         inputs; 4. commit; 5. only now the local stores.
         """
-        moved = [partition for partition in owned if partition.dirty]
-        if not moved and not self._transaction.open and not self._transaction.kept:
+        moved = list(filter(self.moved, owned))
+        asked = self._begin(moved)
+        if asked is None:
             return
-        self._transaction.begin()
-        asked = self._watch.ask()
         ends = {
             partition.partition: self._transaction.send_all(
                 self._changelog, partition.partition, partition.changes()
@@ -144,11 +138,8 @@ class JoinCommits(Timing):
             for partition in moved
         }
         self._transaction.flush()
-        started = self._clock.monotonic()
         offsets = [position for partition in moved for position in partition.positions()]
-        self._transaction.commit(offsets, self._group, confirm=lambda: self._watch.confirm(asked))
-        self._totals.committed(self._clock.monotonic() - started, [])
-        self._records = 0
+        self._totals.committed(self._end(offsets, asked), [])
         for partition in moved:
             partition.committed(ends[partition.partition].last)
 
@@ -215,15 +206,8 @@ class JoinStage(Member[JoinPartition]):
 
     def report(self, alive_at: float) -> Report:
         """What this worker is doing; for another thread."""
-        return Report(
-            alive_at=alive_at,
-            joined=self._joined_at is not None,
-            rebalances=self.totals.rebalances,
-            transactions=dict(self._transaction.outcomes),
-            dead_letters={},
-            steps={phase: buckets(histogram) for phase, histogram in self.totals.steps.items()},
-            commits=buckets(self.totals.commits),
-            partitions=[],
+        return self._report(
+            alive_at,
             join=[
                 JoinReport(
                     partition.partition,
@@ -334,7 +318,7 @@ class JoinStage(Member[JoinPartition]):
             owned.close()
 
 
-def _open(folder: Path, partition: int, fresh: bool) -> LocalStore:
+def _open(folder: Path, partition: int, fresh: bool) -> Rocks:
     """RocksDB in the worker's own folder: another worker on this machine may have owned the partition before."""
     path = folder / str(partition)
     if fresh:

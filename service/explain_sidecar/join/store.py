@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from explain_sidecar.errors import RecoveryError
 from explain_sidecar.join.entries import KINDS, Entry
+
+if TYPE_CHECKING:
+    from explain_sidecar.join.rocks import Rocks
 
 CHUNK = 1_000
 """Rows of the index that are read at a time."""
@@ -26,40 +29,6 @@ Changes = Mapping[bytes, bytes | None]
 """Entries by id, encoded; None is a deleted entry."""
 
 
-class Local(Protocol):
-    """What is kept of a partition on this machine: entries by id, and an index of them, a row for each by kind in ascending order.
-
-    A row is when the entry is due, then its id. Rows may outlive their entries.
-    """
-
-    def get(self, id: bytes) -> bytes | None: ...
-
-    def get_all(self, ids: Sequence[bytes]) -> list[bytes | None]: ...
-
-    def rows(self, kind: int, start: bytes, count: int) -> list[bytes]:
-        """The first rows that are not below ``start``."""
-        ...
-
-    def write(
-        self,
-        changes: Changes,
-        rows: Sequence[tuple[int, bytes]],
-        passed: Mapping[int, bytes],
-        checkpoint: bytes,
-    ) -> None:
-        """All or nothing: delete each kind's rows below ``passed``, then take in changes, new rows, and the checkpoint on the changelog."""
-        ...
-
-
-class LocalStore(Local, Protocol):
-    """A local store that can be kept or discarded."""
-
-    @property
-    def checkpoint(self) -> bytes | None: ...
-
-    def close(self) -> None: ...
-
-
 def row_of(due: int, id: bytes) -> bytes:
     """Sorts by due, then by id. A due beyond 64 bits counts as the last one or the first."""
     rank = due - _LEAST
@@ -71,7 +40,7 @@ def row_of(due: int, id: bytes) -> bytes:
 class Store:
     """Entries by id. ``changes`` since the last commit go to the changelog; once they are committed ``committed`` writes them to ``local``."""
 
-    def __init__(self, local: Local) -> None:
+    def __init__(self, local: Rocks) -> None:
         self._local = local
         self._changed: dict[bytes, Entry | None] = {}
         self._read: dict[bytes, bytes | None] = {}
@@ -137,7 +106,7 @@ class Store:
             queue.written()
 
 
-def restore(local: Local, changes: Changes, checkpoint: bytes, who: str) -> None:
+def restore(local: Rocks, changes: Changes, checkpoint: bytes, who: str) -> None:
     """Take part of the changelog into a local store. Raises ``RecoveryError`` for what is no entry; ``who`` names the partition."""
     rows = []
     for id, value in changes.items():
@@ -155,7 +124,7 @@ def restore(local: Local, changes: Changes, checkpoint: bytes, who: str) -> None
 class _Queue:
     """The rows of one kind in ascending order: a part of those in the local store, read ahead, and those that are new."""
 
-    def __init__(self, kind: int, local: Local) -> None:
+    def __init__(self, kind: int, local: Rocks) -> None:
         self._kind, self._local = kind, local
         self._heap: list[bytes] = []
         self._ahead: deque[bytes] = deque()

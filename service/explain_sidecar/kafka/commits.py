@@ -1,28 +1,31 @@
-"""When a worker commits, and what: outputs, snapshots, and input offsets with their pointers, in one transaction."""
+"""When a worker commits: what it publishes and its progress, in one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from typing import Generic, TypeVar
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
-from explain_sidecar.kafka.cadence import Cadence
-from explain_sidecar.kafka.checkpoints import Location
-from explain_sidecar.kafka.timing import Timing
-from explain_sidecar.kafka.transaction import Transaction
+from explain_sidecar.kafka.clock import Clock
+from explain_sidecar.kafka.transaction import MAX_KEPT_BYTES, Transaction
+from explain_sidecar.kafka.watch import Asked, TopicWatch
+from explain_sidecar.settings import TRANSACTION_TIMEOUT_MS, Settings
 
-if TYPE_CHECKING:
-    from explain_sidecar.fold.messages import Output
-    from explain_sidecar.kafka.clock import Clock
-    from explain_sidecar.kafka.lifecycle import OwnedPartition
-    from explain_sidecar.kafka.totals import Totals
-    from explain_sidecar.kafka.watch import TopicWatch
-    from explain_sidecar.settings import Settings
+BEHIND_TIMES = 4
+"""How much longer a transaction may be open while input waits: its outputs are late anyway, and each commit costs the brokers as much."""
+
+P = TypeVar("P")
 
 
-class Commits(Timing):
-    """The transactions of a worker. ``group`` is its consumer, whose membership each commit depends on."""
+class Commits(ABC, Generic[P]):
+    """The transactions of a worker. ``group`` is its consumer, whose membership each commit depends on.
+
+    ``behind``: whether more input waits than a turn of the loop takes in.
+    """
+
+    behind = False
 
     def __init__(
         self,
@@ -30,81 +33,66 @@ class Commits(Timing):
         transaction: Transaction,
         group: Consumer,
         watch: TopicWatch,
-        totals: Totals,
         clock: Clock,
     ) -> None:
-        super().__init__(settings.commit, transaction, clock)
-        self._checkpoints = settings.topics.checkpoints
+        self._most = settings.commit.max_records
+        seconds, most = settings.commit.interval_ms / 1000, TRANSACTION_TIMEOUT_MS / 2000
+        self._intervals = seconds, min(BEHIND_TIMES * seconds, most)
+        self._transaction = transaction
         self._group = group
         self._watch = watch
-        self._totals = totals
-        self._cadence = Cadence(settings.checkpoint, clock)
+        self._clock = clock
+        self._begun_at = 0.0
+        self._records = 0
 
-    def due(self, owned: Collection[OwnedPartition]) -> bool:
-        if any(partition.copied for partition in owned):  # stored before its first record comes
-            return True
+    @property
+    def wait_seconds(self) -> float | None:
+        """How long the open transaction may still wait for input; None where none is open."""
+        if not self._transaction.open:
+            return None
+        return self._begun_at + self._intervals[self.behind] - self._clock.monotonic()
+
+    def full(self, now: float) -> bool:
+        """Whether the open transaction, if there is one, has waited or holds enough."""
+        return self._transaction.open and (
+            now - self._begun_at >= self._intervals[self.behind]
+            or self._records >= self._most
+            or self._transaction.kept_bytes > MAX_KEPT_BYTES
+        )
+
+    def room(self) -> int:
+        """How many records the transaction may still take."""
+        return self._most - self._records
+
+    def due(self, owned: Collection[P]) -> bool:
         if self._transaction.open:
             return self.full(self._clock.monotonic())
-        # Dirty without a transaction: a partition that has just begun, or an abort.
-        return any(partition.dirty for partition in owned) or bool(self._cadence.due(_running(owned)))
+        return any(map(self.moved, owned))  # after an abort
 
-    def publish(self, partition: int, outputs: list[Output], records: int) -> None:
-        """Send the outputs of so many input records, if any. Raises ``Aborted``."""
-        self._count(records)
-        if outputs or not self._transaction.open:
-            self._transaction.publish(partition, outputs)
+    @abstractmethod
+    def moved(self, partition: P) -> bool:
+        """Whether a partition has taken in something that no commit covers."""
 
-    def commit(
-        self, owned: Collection[OwnedPartition], saved: Collection[OwnedPartition] | None = None
-    ) -> None:
-        """One transaction: outputs so far, snapshots, offsets with their pointers. Raises ``Aborted``.
+    @abstractmethod
+    def commit(self, owned: Collection[P], saved: Collection[P] | None = None) -> None:
+        """Raises ``Aborted``. ``saved``: the partitions that are leaving."""
 
-        ``saved``: which partitions to snapshot; by default those that are due. Those that never were come along, and those that
-        have learnt a schema since.
+    def _count(self, records: int = 1) -> None:
+        """Records of the input become part of the transaction."""
+        self._records += records
+        if not self._transaction.open:
+            self._begun_at = self._clock.monotonic()
 
-        1. chunks and manifests of the snapshots; 2. their offsets, by flushing; 3. the input offsets, each with its
-        pointer; 4. commit; 5. note what is now true.
-        """
-        running = _running(owned)
-        due = (
-            self._cadence.due(running)
-            if saved is None
-            else [partition for partition in running if partition in saved]
-        )
-        first = [
-            partition
-            for partition in running
-            if ((partition.location is None and partition.dirty) or partition.learnt) and partition not in due
-        ]
-        saved = [partition for partition in (*due, *first) if partition.unsaved]
-        moved = [partition for partition in running if partition.dirty or partition in saved]
+    def _begin(self, moved: Collection[P]) -> Asked | None:
+        """What the commit is to be confirmed by; None where there is nothing to commit."""
         if not moved and not self._transaction.open and not self._transaction.kept:
-            return
+            return None
         self._transaction.begin()
-        asked = self._watch.ask()
+        return self._watch.ask()
+
+    def _end(self, offsets: Sequence[TopicPartition], asked: Asked) -> float:
+        """Commit with these offsets; how many seconds that took. Raises ``Aborted``."""
         started = self._clock.monotonic()
-        locations = {partition.partition: self._save(partition) for partition in saved}
-        if locations:
-            self._transaction.flush()
-            self._totals.stored(len(locations), self._clock.monotonic() - started)
-        offsets = [partition.offset(locations.get(partition.partition)) for partition in moved]
-        published = self._transaction.kept
-        started = self._clock.monotonic()
-        self._transaction.commit(offsets, self._group, confirm=lambda: self._watch.confirm(asked))
-        self._totals.committed(self._clock.monotonic() - started, published)
+        self._transaction.commit([*offsets], self._group, confirm=lambda: self._watch.confirm(asked))
         self._records = 0
-        for partition in moved:
-            partition.committed(locations.get(partition.partition))
-
-    def _save(self, owned: OwnedPartition) -> Location:
-        """Send a snapshot; its offsets are known once the transaction is flushed."""
-        started = self._clock.monotonic()
-        records, ends, size = owned.snapshot()
-        offsets = self._transaction.send_all(self._checkpoints, owned.partition, records)
-        self._cadence.spent(owned.partition, self._clock.monotonic() - started, size)
-        assert owned.state is not None
-        return Location(offsets, owned.state.next_offset, ends)
-
-
-def _running(owned: Collection[OwnedPartition]) -> list[OwnedPartition]:
-    return [partition for partition in owned if partition.phase == "running" and partition.state is not None]
+        return self._clock.monotonic() - started

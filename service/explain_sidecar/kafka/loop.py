@@ -29,9 +29,9 @@ from explain_sidecar.kafka.clients import (
     reading_consumer,
     worker_name,
 )
-from explain_sidecar.kafka.commits import Commits
 from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.kafka.errors import Aborted
+from explain_sidecar.kafka.fold_commits import FoldCommits
 from explain_sidecar.kafka.hidden import Readers
 from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.lifecycle import Held, OwnedPartition
@@ -39,7 +39,7 @@ from explain_sidecar.kafka.member import Member
 from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.past import Past
 from explain_sidecar.kafka.recovery import Cluster
-from explain_sidecar.kafka.report import Report, make_report
+from explain_sidecar.kafka.report import Report, partition_report
 from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.spans import spans_of
 from explain_sidecar.kafka.stalled import Stalls
@@ -123,7 +123,7 @@ class Worker(Member[OwnedPartition]):
         self._undecided_at = 0.0
         transaction = Transaction(settings, name, self._errors, alive, kafka, self._unseen)
         totals = Totals(settings.topics)
-        commits = Commits(settings, transaction, consumer, self._watch, totals, kafka.clock)
+        commits = FoldCommits(settings, transaction, consumer, self._watch, totals, kafka.clock)
         self._publish, self._room = commits.publish, commits.room
         self._records: dict[tuple[int | None, int | None], InputRecord] = {}
         """Of messages that wait, by partition and offset: those that were read to see whether they go with the one before."""
@@ -300,13 +300,10 @@ class Worker(Member[OwnedPartition]):
 
     def report(self, alive_at: float) -> Report:
         """What this worker is doing; for another thread."""
-        return make_report(
-            self.totals,
-            self._transaction.outcomes,
-            list(self._owned.values()),
-            self._joined_at is not None,
+        owned, read = list(self._owned.values()), self._envelope.read
+        return self._report(
             alive_at,
-            self._envelope.read,
+            partitions=[partition_report(partition, self.totals, read) for partition in owned],
             hidden=list(self._readers.hidden),
             throttled=self._errors.throttled,
             topic_ids=self._watch.ids,

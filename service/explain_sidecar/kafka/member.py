@@ -9,7 +9,7 @@ import gc
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -17,8 +17,10 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from explain_sidecar.crash_points import reach
 from explain_sidecar.errors import UserError
 from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
+from explain_sidecar.kafka.commits import Commits
 from explain_sidecar.kafka.errors import Aborted, Fatal
 from explain_sidecar.kafka.namesakes import Namesakes
+from explain_sidecar.kafka.report import Report
 from explain_sidecar.kafka.totals import Phase, Totals
 from explain_sidecar.kafka.transaction import Transaction
 
@@ -61,25 +63,6 @@ class Owned(Protocol):
 P = TypeVar("P", bound=Owned)
 
 
-class CommitPolicy(Protocol[P]):  # type: ignore[misc]
-    """When a worker commits, and what; ``behind``: whether more input waits than a turn takes in."""
-
-    behind: bool
-
-    @property
-    def wait_seconds(self) -> float | None:
-        """How long the open transaction may still wait for input; None where none is open."""
-        ...
-
-    def full(self, now: float) -> bool: ...
-
-    def due(self, owned: Collection[P]) -> bool: ...
-
-    def commit(self, owned: Collection[P], saved: Collection[P] | None = None) -> None:
-        """Raises ``Aborted``. ``saved``: the partitions that are leaving."""
-        ...
-
-
 class Member(ABC, Generic[P]):
     """Owns the partitions that the group gives it, until ``stopping`` is set or all of them are caught up.
 
@@ -91,7 +74,7 @@ class Member(ABC, Generic[P]):
         inputs: Mapping[str, str],
         consumer: Consumer,
         transaction: Transaction,
-        commits: CommitPolicy[P],
+        commits: Commits[P],
         totals: Totals,
         alive: Callable[[], None],
         clock: Clock,
@@ -147,6 +130,21 @@ class Member(ABC, Generic[P]):
             raise
         finally:
             self._close()
+
+    def _report(self, alive_at: float, **others: Any) -> Report:
+        """What this worker is doing, with fields of the report as they are; for another thread: it reads single numbers and references, and copies dicts
+        whole.
+        """
+        return Report(
+            alive_at=alive_at,
+            joined=self._joined_at is not None,
+            rebalances=self.totals.rebalances,
+            transactions=self._transaction.outcomes.copy(),
+            dead_letters=self.totals.dead_letters.copy(),
+            steps=self.totals.steps,
+            commits=self.totals.commits,
+            **others,
+        )
 
     # --- what a stage does -------------------------------------------------------------------------------------------
 

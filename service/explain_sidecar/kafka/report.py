@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -25,15 +25,6 @@ if TYPE_CHECKING:  # the supervisor, which reads the reports, has no model and n
 INTERVAL_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Buckets:
-    """A histogram as it was."""
-
-    bounds: Sequence[float]
-    counts: Sequence[int]
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -81,9 +72,9 @@ class Report:
     rebalances: int
     transactions: dict[str, int]
     dead_letters: dict[str, int]
-    steps: dict[StepPhase, Buckets]
-    commits: Buckets
-    partitions: list[PartitionReport]
+    steps: dict[StepPhase, Histogram]
+    commits: Histogram
+    partitions: list[PartitionReport] = field(default_factory=list)
     join: list[JoinReport] = field(default_factory=list)
     hidden: list[Hidden] = field(default_factory=list)
     throttled: float = 0.0
@@ -97,29 +88,6 @@ def decode(line: bytes) -> Report:
     return _REPORT.validate_python(orjson.loads(line))
 
 
-def make_report(
-    totals: Totals,
-    transactions: Mapping[str, int],
-    owned: Sequence[OwnedPartition],
-    joined: bool,
-    alive_at: float,
-    read: Callable[[bytes], bytes],
-    **others: Any,
-) -> Report:
-    """``read`` gives a published message's JSON; ``others`` are fields of the report as they are. May be called by another thread than the loop's: it reads single numbers and references, and copies dicts whole."""
-    return Report(
-        alive_at=alive_at,
-        joined=joined,
-        rebalances=totals.rebalances,
-        transactions=dict(transactions),
-        dead_letters=totals.dead_letters.copy(),
-        steps={phase: buckets(histogram) for phase, histogram in totals.steps.items()},
-        commits=buckets(totals.commits),
-        partitions=[_partition(partition, totals, read) for partition in owned],
-        **others,
-    )
-
-
 def report_each_second(
     report: Callable[[float], Report], alive_at: Callable[[], float], moved: Event, pipe: int
 ) -> None:
@@ -127,7 +95,7 @@ def report_each_second(
 
     Where no report can be made the last one is sent again with that time: a worker that folds is not taken for hung.
     """
-    last = Report(alive_at(), False, 0, {}, {}, {}, Buckets((), (), 0.0), [])
+    last = Report(alive_at(), False, 0, {}, {}, {}, Histogram(()))
     failing = False
     while True:
         moved.clear()
@@ -150,7 +118,10 @@ def report_each_second(
         moved.wait(INTERVAL_SECONDS)
 
 
-def _partition(owned: OwnedPartition, totals: Totals, read: Callable[[bytes], bytes]) -> PartitionReport:
+def partition_report(
+    owned: OwnedPartition, totals: Totals, read: Callable[[bytes], bytes]
+) -> PartitionReport:
+    """``read`` gives a published message's JSON."""
     stored = owned.stored
     return PartitionReport(
         partition=owned.partition,
@@ -171,7 +142,3 @@ def _partition(owned: OwnedPartition, totals: Totals, read: Callable[[bytes], by
 def _as_it_is(message: bytes | None, read: Callable[[bytes], bytes]) -> Any:
     """The message's JSON, which only the supervisor takes apart."""
     return None if message is None else orjson.Fragment(read(message))
-
-
-def buckets(histogram: Histogram) -> Buckets:
-    return Buckets(tuple(histogram.bounds), tuple(histogram.counts), histogram.seconds)

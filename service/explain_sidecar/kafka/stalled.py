@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 
 from explain_sidecar.kafka.clock import Clock
 from explain_sidecar.kafka.ends import PartitionEnds
 
+if TYPE_CHECKING:
+    from explain_sidecar.kafka.lifecycle import OwnedPartition
+
 LOOK_SECONDS = 5.0
 STALLED_SECONDS = 20.0
 """A fetch waits for 0.1 s at a broker that has nothing, and for 10 s at one that does not answer."""
-
-
-class Consuming(Protocol):
-    """A partition whose input is fetched; ``position`` is where it has come to."""
-
-    partition: int
-    consuming: bool
-
-    @property
-    def position(self) -> int | None: ...
 
 
 class Stalls:
@@ -37,7 +30,7 @@ class Stalls:
         self._asked_at = clock.monotonic()
         self._since: dict[int, tuple[int, float]] = {}
 
-    def look(self, owned: Collection[Consuming], busy: bool) -> list[int]:
+    def look(self, owned: Collection[OwnedPartition], busy: bool) -> list[int]:
         """The partitions whose fetch has stalled: records wait, and for 20 s none came, though the loop had nothing else to do.
 
         ``busy``: whether records that were fetched wait to be taken in.

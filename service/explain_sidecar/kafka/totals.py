@@ -6,6 +6,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from explain_sidecar.kafka.sent import Sent
@@ -21,13 +22,16 @@ COMMIT_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the histograms' buckets."""
 
 
+@dataclass
 class Histogram:
     """Observations by bucket; the last count is of those above every bound."""
 
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.seconds = 0.0
+    bounds: tuple[float, ...]
+    counts: list[int] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = self.counts or [0] * (len(self.bounds) + 1)
 
     def observe(self, seconds: float, times: int = 1) -> None:
         self.counts[bisect_left(self.bounds, seconds)] += times

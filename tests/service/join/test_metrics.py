@@ -11,10 +11,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from explain_sidecar.http.metrics import PREFIX, exposition
 from explain_sidecar.http.workers import Waiting, WorkerReports
 from explain_sidecar.join.entries import Counts
-from explain_sidecar.kafka.report import Buckets, JoinReport, Report
-from explain_sidecar.kafka.totals import Phase
+from explain_sidecar.kafka.report import JoinReport, Report
+from explain_sidecar.kafka.totals import Histogram, Phase
 
-NO_TIMES = Buckets((), (0,), 0.0)
+NO_TIMES = Histogram(())
 
 
 def test_the_outcomes_and_what_is_pending_add_up_to_the_events() -> None:
