@@ -2,70 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any, TypeVar
+
 from explain_core.importance import estimator
 from explain_core.models import Model
 from explain_core.smoothing import alpha_of
 from explain_core.stream import Alarming, Comparing, Explainer, Following, Options, Reasoning, Windowing
 from explain_sidecar.errors import UserError
 from explain_sidecar.settings import ExplainerSettings, Settings
+from explain_sidecar.settings.base import Section
+
+T = TypeVar("T")
 
 
 def options_of(settings: Settings) -> Options:
     """Raises ``UserError`` where an explainer names a class that cannot be imported."""
-    explain, record, alarms, drift = settings.explain, settings.record, settings.alarms, settings.drift
-    dependence = settings.partial_dependence
-    return Options(
+    record, alarms, drift = settings.record, settings.alarms, settings.drift
+    followed, told = settings.partial_dependence, settings.predictions
+    windows = {
+        "period": int(1_000 * drift.period) if drift.period else 0,
+        "factorisation": drift.groups or drift.factorisation,
+    }
+    return _options(
+        Options,
+        settings.explain,
         explainers=[_explainer(chosen) for chosen in settings.explainers],
-        every=explain.every,
-        warm_up=explain.warm_up,
-        evaluator=explain.evaluator,
         features=record.features,
         periods=list(map(str, settings.emit.periods)),
         served=record.prediction is not None,
         tolerance=record.prediction_tolerance,
-        alarms=Alarming(
-            subjects=alarms.subjects,
-            one_in=alarms.one_in,
-            min_change=alarms.min_change,
-            warm_up=alarms.warm_up,
-            baseline=alarms.baseline,
-            season=alarms.season,
-        )
-        if alarms.enabled
-        else None,
-        drift=Windowing(
-            window=drift.window,
-            period=int(1_000 * drift.period) if drift.period else 0,
-            on_alarm=drift.on_alarm,
-            loss=drift.loss,
-            factorisation=drift.groups or drift.factorisation,
-            max_cells=drift.max_cells,
-            max_samples=drift.max_samples,
-            ignore=drift.ignore,
-            bootstrap=drift.bootstrap,
-        )
-        if drift.enabled
-        else None,
-        comparing=Comparing(
-            every=settings.challenger.every,
-            confidence=settings.challenger.confidence,
-            limits=settings.challenger.limits,
-            shift_every=settings.challenger.shift_every,
-        ),
-        following=Following(
-            features=dependence.features,
-            top=dependence.top,
-            points=dependence.points,
-            every=dependence.every,
-            label=dependence.label,
-        )
-        if dependence.enabled
-        else None,
+        alarms=_options(Alarming, alarms) if alarms.enabled else None,
+        drift=_options(Windowing, drift, **windows) if drift.enabled else None,
+        comparing=_options(Comparing, settings.challenger),
+        following=_options(Following, followed) if followed.enabled else None,
         estimates=settings.explain.estimated_loss,
-        reasoning=Reasoning(space=settings.predictions.space, most=settings.predictions.most)
-        if settings.predictions.enabled
-        else None,
+        reasoning=_options(Reasoning, told) if told.enabled else None,
     )
+
+
+def _options(kind: type[T], section: Section, **others: Any) -> T:
+    """Options that are the settings of a section by the same names, but for others."""
+    names = {option.name for option in fields(kind)} & type(section).model_fields.keys()  # type: ignore[arg-type]
+    return kind(**{name: getattr(section, name) for name in names} | others)
 
 
 def _explainer(chosen: ExplainerSettings) -> Explainer:
@@ -73,20 +52,14 @@ def _explainer(chosen: ExplainerSettings) -> Explainer:
         parameters = estimator(chosen.kind).parameters
     except Exception as error:
         raise UserError(f"explainers: kind: {error}; see docs/how-to/extend.md") from error
-    default = Explainer()
-    return Explainer(
-        kind=chosen.kind,
+    alpha = alpha_of(chosen.window) if chosen.window is not None else chosen.alpha or Explainer().alpha
+    return _options(
+        Explainer,
+        chosen,
         name=chosen.name or chosen.kind,
-        losses=chosen.losses,
-        alpha=alpha_of(chosen.window) if chosen.window is not None else chosen.alpha or default.alpha,
-        n_samples=chosen.n_samples,
-        groups=chosen.groups,
-        by=chosen.by,
-        segments=chosen.segments,
+        alpha=alpha,
         rows=chosen.reservoir.size,
         reservoir=chosen.reservoir.kind,
-        band=chosen.band,
-        confidence=chosen.confidence,
         params={name: getattr(chosen, name) for name in parameters} | chosen.params,
     )
 
