@@ -20,6 +20,26 @@ _TRACE_CONTEXT = {
 }
 
 
+_TITLES = {
+    "explanation": "An explanation",
+    "drift": "A change of risk",
+    "alarm": "An alarm",
+    "row": "A row",
+    "prediction": "A prediction",
+}
+_CHANNELS = {
+    "records": ("receiveRecord", "Fold a record; the consumer group is the setting app_id.", ["record"]),
+    "explanations": ("sendExplanation", "What drives the model, every emit.every records.", ["explanation"]),
+    "drift": ("sendDrift", "Why the risk changed from one window to the next, where drift.enabled is set.", ["drift"]),
+    "alarms": ("sendAlarm", "When a loss or an importance changed, where alarms.enabled is set.", ["alarm"]),
+    "rows": ("sendRow", "A mean over a period that ended, or of a segment or the challenger, where rows.enabled is set.", ["row"]),
+    "predictions": ("sendPrediction", "The prediction for a record with its reasons, where predictions.enabled is set.", ["prediction"]),
+    "dead_letters": ("sendDeadLetter", "A record that could not be folded, where record.on_bad is dead_letter.", ["deadLetter"]),
+    "checkpoints": ("sendCheckpoint", "A part of a snapshot of a partition's state, for the sidecar alone.", ["manifest", "chunk"]),
+}  # fmt: skip
+"""Of each topic, by its setting: the operation, what it does, and the messages."""
+
+
 def document() -> dict[str, Any]:
     """The document, with the default names of the topics; its schemas are the files beside it."""
     topics = Settings().topics.names
@@ -39,38 +59,12 @@ def document() -> dict[str, Any]:
         "defaultContentType": "application/json",
         "channels": {name: _channel(name, topic) for name, topic in topics.items()},
         "operations": {
-            "receiveRecord": _operation(
-                "receive", "records", "Fold a record; the consumer group is the setting app_id."
-            ),
-            "sendExplanation": _operation(
-                "send", "explanations", "What drives the model, every emit.every records."
-            ),
-            "sendDrift": _operation(
-                "send",
-                "drift",
-                "Why the risk changed from one window to the next, where drift.enabled is set.",
-            ),
-            "sendAlarm": _operation(
-                "send", "alarms", "When a loss or an importance changed, where alarms.enabled is set."
-            ),
-            "sendRow": _operation(
-                "send",
-                "rows",
-                "A mean over a period that ended, or of a segment or the challenger, where rows.enabled is set.",
-            ),
-            "sendPrediction": _operation(
-                "send",
-                "predictions",
-                "The prediction for a record with its reasons, where predictions.enabled is set.",
-            ),
-            "sendDeadLetter": _operation(
-                "send",
-                "dead_letters",
-                "A record that could not be folded, where record.on_bad is dead_letter.",
-            ),
-            "sendCheckpoint": _operation(
-                "send", "checkpoints", "A part of a snapshot of a partition's state, for the sidecar alone."
-            ),
+            operation: {
+                "action": "receive" if name == "records" else "send",
+                "channel": {"$ref": f"#/channels/{name}"},
+                "summary": summary,
+            }
+            for name, (operation, summary, _) in _CHANNELS.items()
         },
         "components": {"messages": _messages()},
     }
@@ -78,19 +72,9 @@ def document() -> dict[str, Any]:
 
 def _channel(name: str, topic: str) -> dict[str, Any]:
     policy = "compact" if name == "checkpoints" else "delete"
-    messages = {
-        "records": ["record"],
-        "explanations": ["explanation"],
-        "drift": ["drift"],
-        "alarms": ["alarm"],
-        "rows": ["row"],
-        "predictions": ["prediction"],
-        "checkpoints": ["manifest", "chunk"],
-        "dead_letters": ["deadLetter"],
-    }[name]
     return {
         "address": topic,
-        "messages": {message: {"$ref": f"#/components/messages/{message}"} for message in messages},
+        "messages": {message: {"$ref": f"#/components/messages/{message}"} for message in _CHANNELS[name][2]},
         "bindings": {
             "kafka": {
                 "topic": topic,
@@ -101,37 +85,12 @@ def _channel(name: str, topic: str) -> dict[str, Any]:
     }
 
 
-def _operation(action: str, channel: str, summary: str) -> dict[str, Any]:
-    return {"action": action, "channel": {"$ref": f"#/channels/{channel}"}, "summary": summary}
-
-
 def _messages() -> dict[str, Any]:
     of_partition = _key("The records topic and the partition.", "records/0")
     of_record = {"type": ["string", "null"], "description": "The record's key, as it came; not read."}
-    headers = {
-        name: {
-            "type": "object",
-            "required": ["schema"],
-            "properties": {"schema": {"const": f"{name}/1"}, **_TRACE_CONTEXT, **_cloudevent(name)},
-        }
-        for name in SCHEMAS.values()
-    }
     return {
         "record": _message("A labelled record", of_record, payload="record"),
-        "explanation": _message(
-            "An explanation",
-            of_partition,
-            payload="explanation",
-            headers=_draft_07(headers["explanation"]),
-        ),
-        "drift": _message(
-            "A change of risk", of_partition, payload="drift", headers=_draft_07(headers["drift"])
-        ),
-        "alarm": _message("An alarm", of_partition, payload="alarm", headers=_draft_07(headers["alarm"])),
-        "row": _message("A row", of_partition, payload="row", headers=_draft_07(headers["row"])),
-        "prediction": _message(
-            "A prediction", of_partition, payload="prediction", headers=_draft_07(headers["prediction"])
-        ),
+        **{name: _message(_TITLES[name], of_partition, name, _headers(name)) for name in SCHEMAS.values()},
         "deadLetter": {
             "title": "A dead letter",
             "summary": "The record's key, value and headers, unchanged, and headers that say what is wrong with it.",
@@ -155,6 +114,11 @@ def _messages() -> dict[str, Any]:
             },
         },
     }
+
+
+def _headers(name: str) -> dict[str, Any]:
+    properties = {"schema": {"const": f"{name}/1"}, **_TRACE_CONTEXT, **_cloudevent(name)}
+    return _draft_07({"type": "object", "required": ["schema"], "properties": properties})
 
 
 def _cloudevent(name: str) -> dict[str, Any]:
@@ -187,7 +151,7 @@ def _cloudevent(name: str) -> dict[str, Any]:
 
 
 def _message(
-    title: str, key: dict[str, Any], *, payload: str, headers: dict[str, Any] | None = None
+    title: str, key: dict[str, Any], payload: str, headers: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     return {
         "title": title,
