@@ -100,7 +100,7 @@ def test_nothing_that_names_keys_or_values_hold_is_obeyed_by_a_terminal(
         assert sent
         read = [Sent(content, topic) for content in sent]
         monkeypatch.setattr(tail, "messages", lambda *_, read=read, **__: iter(read))
-        tail.tail(known, output=topic)
+        tail.tail(known, **({} if topic == "explanations" else {topic: True}))
         if topic == "explanations":
             tail.tail(known, periods="100")
     printed = capsys.readouterr().out

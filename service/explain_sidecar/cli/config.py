@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from explain_sidecar.cli.options import json_option
-from explain_sidecar.cli.root import cli, load, runs
+from explain_sidecar.cli.root import cli, runs
 
 
 @cli.group()
@@ -30,15 +30,9 @@ def config_show() -> None:
     is_flag=True,
     help="Also say what a restart with these settings keeps of each partition's state, and what begins anew. Connects to Kafka.",
 )
-@click.pass_context
-def config_check(context: click.Context, as_json: bool, against_running: bool) -> None:
+@runs("commands.config:check")
+def config_check() -> None:
     """As show, and make the model once.
 
     Fails where `run` could not start for a setting or the model. Does not connect to Kafka, unless it is to compare.
     """
-    from explain_sidecar.commands.config import against, check
-
-    settings = load(context)
-    check(settings, config=context.obj, as_json=as_json)
-    if against_running:
-        against(settings)

@@ -7,22 +7,18 @@ from pathlib import Path
 
 import click
 
-from explain_core.factorisations import FACTORISATIONS, FactorisationName
+from explain_core.factorisations import FACTORISATIONS
 from explain_sidecar.cli.options import COUNT, FILE, json_option
-from explain_sidecar.cli.root import cli
+from explain_sidecar.cli.root import cli, runs
 
-_DEFAULT: FactorisationName = "per_feature"
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+_DEFAULT = "per_feature"
 
 
 def _factorisations(command: Callable[..., None]) -> Callable[..., None]:
     """A flag for each factorisation that has a name."""
     for name, known in reversed(FACTORISATIONS.items()):
         words = f"{known.words} The default." if name == _DEFAULT else known.words
-        command = click.option(_flag(name), name, is_flag=True, help=words)(command)
+        command = click.option(f"--{name.replace('_', '-')}", is_flag=True, help=words)(command)
     return command
 
 
@@ -90,24 +86,8 @@ def _factorisations(command: Callable[..., None]) -> Callable[..., None]:
     metavar="FILE",
     help="Draw the change to this file, e.g. change.png.",
 )
-def dbshap(
-    *,
-    baseline: Path,
-    target: Path,
-    label: str,
-    model: str | None,
-    hypothesis: str | None,
-    loss: str | None,
-    groups: tuple[str, ...],
-    ignore: tuple[str, ...],
-    bootstrap: int,
-    max_cells: int,
-    max_samples: int,
-    seed: int,
-    as_json: bool,
-    plot: Path | None,
-    **named: bool,
-) -> None:
+@runs("commands.dbshap:run")
+def dbshap() -> None:
     """Say why a model errs more on one file than on another.
 
     Says whether the concept or the inputs changed, and which of the inputs.
@@ -115,32 +95,3 @@ def dbshap(
     BASELINE and TARGET are files of labelled rows with the same columns, from two periods, regions or populations: CSV (.csv, .csv.gz), JSON
     lines (.jsonl, .jsonl.gz) or Parquet. Empty cells are missing values.
     """
-    if model and hypothesis:
-        raise click.UsageError("--model and --hypothesis exclude each other; give one")
-    chosen = [name for name in FACTORISATIONS if named[name]]
-    if len(chosen) + bool(groups) > 1:
-        flags = ", ".join(map(_flag, FACTORISATIONS))
-        raise click.UsageError(f"{flags} and --group exclude each other; give one kind")
-    features_of = {}
-    for group in groups:
-        name, _, features = group.partition("=")
-        if not name or not features or name in features_of:
-            raise click.UsageError(f"--group {group}: write NAME=FEATURE,FEATURE,… with a name of its own")
-        features_of[name] = features.split(",")
-    from explain_sidecar.commands.dbshap import run
-
-    run(
-        baseline,
-        target,
-        label=label,
-        model=model,
-        loss=loss,
-        factorisation=features_of or (chosen[0] if chosen else _DEFAULT),
-        ignore=ignore,
-        max_cells=max_cells,
-        max_samples=max_samples,
-        bootstrap=bootstrap,
-        seed=seed,
-        as_json=as_json,
-        plot=plot,
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from explain_sidecar.cli.options import json_option
-from explain_sidecar.cli.root import cli, load
+from explain_sidecar.cli.root import cli, runs
 
 
 @cli.command()
@@ -30,33 +30,9 @@ from explain_sidecar.cli.root import cli, load
     help="What drove the model over each period of this length that ended (1000, day, week or what emit.periods says), in words; "
     "with --json its means, one row per feature, as a table in SQL has them.",
 )
-@click.pass_context
-def tail(
-    context: click.Context,
-    as_json: bool,
-    until_caught_up: bool,
-    from_beginning: bool,
-    drift: bool,
-    alarms: bool,
-    predictions: bool,
-    periods: str | None,
-) -> None:
+@runs("commands.tail:tail")
+def tail() -> None:
     """Show the newest explanations, and those that come.
 
     Prints a table that refreshes; with --json one message per line.
     """
-    from explain_sidecar.commands.tail import tail
-
-    asked = {"drift": drift, "alarms": alarms, "predictions": predictions}
-    if sum(asked.values()) + (periods is not None) > 1:
-        raise click.UsageError(
-            "--drift, --alarms, --predictions and --periods show different things; choose one of them"
-        )
-    tail(
-        load(context),
-        as_json=as_json,
-        until_caught_up=until_caught_up,
-        from_beginning=from_beginning,
-        periods=periods,
-        output=next((name for name, wanted in asked.items() if wanted), "explanations"),
-    )

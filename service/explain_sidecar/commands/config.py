@@ -33,8 +33,10 @@ def show(settings: Settings, *, config: Path | None = None, as_json: bool = Fals
         console().print(_table(rows))
 
 
-def check(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
-    """As ``show``, and make the models once. Raises ``UserError`` where that fails, or where ``run`` would ask for a key."""
+def check(
+    settings: Settings, *, config: Path | None = None, as_json: bool = False, against_running: bool = False
+) -> None:
+    """As ``show``, and make the models once; say what a restart keeps of the newest snapshots. Raises ``UserError`` where that fails, or where ``run`` would ask for a key."""
     from explain_sidecar.fold.models import (
         described,
         described_challenger,
@@ -66,9 +68,11 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
         how = _how(challenger, settings.challenger.static)
         lines += [f"the challenger is a {challenger.title} for {task} and {how}", file]
     sys.stderr.write("".join(f"{line}\n" for line in lines if line))
+    if against_running:
+        _against(settings)
 
 
-def against(settings: Settings) -> None:
+def _against(settings: Settings) -> None:
     """Say what a restart with these settings keeps of the newest snapshot of each partition.
 
     Raises ``UserError`` where a worker would stop instead.

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from click import UsageError
 from rich.console import Console
 from rich.table import Table
 
@@ -17,7 +18,6 @@ from explain_client.words import figure, loss_name, of_loss, signed
 from explain_core import losses
 from explain_core.drift import RiskChange, dbshap
 from explain_core.drift.change import Cause
-from explain_core.factorisations import Factorisation
 from explain_sidecar.commands.csv_rows import converters_of, read_rows
 from explain_sidecar.commands.tables import json_lines, kind_of, parquet_batches
 from explain_sidecar.errors import UserError
@@ -34,8 +34,11 @@ def run(
     *,
     label: str,
     model: str | None,
+    hypothesis: str | None,
     loss: str | None,
-    factorisation: Factorisation,
+    joint: bool,
+    per_feature: bool,
+    groups: Sequence[str],
     ignore: Sequence[str],
     max_cells: int,
     max_samples: int,
@@ -48,6 +51,10 @@ def run(
 
     Raises ``UserError`` for a file that cannot be read, a model that cannot be made, and where ``dbshap`` refuses them.
     """
+    if model and hypothesis:
+        raise UsageError("--model and --hypothesis exclude each other; give one")
+    if joint + per_feature + bool(groups) > 1:
+        raise UsageError("--joint, --per-feature and --group exclude each other; give one kind")
     if plot is not None:
         _check_plot(plot)
     first, second = read_files([("BASELINE", baseline), ("TARGET", target)])
@@ -57,7 +64,7 @@ def run(
             raise UserError(
                 f"--ignore {name}: neither file has a feature of that name; they have {', '.join(known)}"
             )
-    hypothesis: Any = "tree"
+    learnt: Any = "tree"
     try:
         if model is not None:
             if not re.fullmatch(r"[\w.]+:[\w.]+", model):
@@ -66,14 +73,14 @@ def run(
             settings = ModelSettings(
                 factory=model, static=True, task="regression" if regression else "binary"
             )
-            hypothesis = load_model(settings, seed)
+            learnt = load_model(settings, seed)
         change = dbshap(
             first,
             second,
             label=label,
-            hypothesis=hypothesis,
+            hypothesis=learnt,
             loss=loss,
-            factorisation=factorisation,
+            factorisation=_groups(groups) or ("joint" if joint else "per_feature"),
             max_cells=max_cells,
             max_samples=max_samples,
             ignore=ignore,
@@ -91,6 +98,16 @@ def run(
         sys.stdout.write(change.to_json() + "\n")
     else:
         _print(change, baseline.name, target.name, ignore)
+
+
+def _groups(groups: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for group in groups:
+        name, _, features = group.partition("=")
+        if not name or not features or name in found:
+            raise UsageError(f"--group {group}: write NAME=FEATURE,FEATURE,… with a name of its own")
+        found[name] = features.split(",")
+    return found
 
 
 def read_files(files: Sequence[tuple[str, Path]]) -> list[Columns]:

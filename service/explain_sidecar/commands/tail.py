@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 import orjson
+from click import UsageError
 from confluent_kafka import Message
 from rich.console import Console, Group
 from rich.live import Live
@@ -55,14 +56,23 @@ def tail(
     as_json: bool = False,
     until_caught_up: bool = False,
     from_beginning: bool = False,
-    output: str = "explanations",
+    drift: bool = False,
+    alarms: bool = False,
+    predictions: bool = False,
     periods: str | None = None,
 ) -> None:
-    """Follow an output, by its topic's setting: one JSON message a line, else a table that refreshes, for the others a sentence a line.
+    """Follow the explanations, or the output that is asked for: one JSON message a line, else a table that refreshes, for the others a sentence a line.
 
     With ``periods``, a name of ``emit.periods``, what drove the model over each that ended: a sentence a line, or a row of JSON for each mean.
     Raises ``UserError`` for alarms where they are off, and for a period that the setting does not have.
     """
+    asked = {"drift": drift, "alarms": alarms, "predictions": predictions}
+    outputs = [name for name, wanted in asked.items() if wanted]
+    if len(outputs) + (periods is not None) > 1:
+        raise UsageError(
+            "--drift, --alarms, --predictions and --periods show different things; choose one of them"
+        )
+    (output,) = outputs or ["explanations"]
     if periods is not None and periods not in (known := [str(period) for period in settings.emit.periods]):
         raise UserError(
             f"--periods {periods}: emit.periods has {', '.join(known) or 'none'}; choose one of them"
