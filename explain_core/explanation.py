@@ -116,20 +116,7 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; what is not known is None."""
-        return {
-            "estimator": self.estimator,
-            "features": list(self.features),
-            "losses": list(self.losses),
-            "values": _finite(self.values),
-            "std": _finite(self.std),
-            "n": self.n,
-            "status": self.status,
-            "low": _finite(self.low),
-            "high": _finite(self.high),
-            "steady": _finite(self.steady),
-            "samples": None if self.samples is None else _finite(self.samples),
-            "metadata": self.metadata,
-        }
+        return {key.name: _plain(getattr(self, key.name)) for key in fields(self)}
 
     def to_json(self) -> str:
         """``to_dict`` as JSON. Raises ``ValueError`` where the metadata holds a number that is not finite."""
@@ -143,26 +130,12 @@ class Explanation:
             raise ValueError(
                 f"explanation: {', '.join(missing)} is missing; pass what to_dict or to_json gave"
             )
-        shape = (len(data["losses"]), len(data["features"]))
-        samples = data["samples"]
-
-        def cells(name: str) -> NDArray[np.float64]:
-            return np.array(data[name], dtype=np.float64).reshape(shape)
-
-        return cls(
-            estimator=data["estimator"],
-            features=tuple(data["features"]),
-            losses=tuple(data["losses"]),
-            values=cells("values"),
-            std=cells("std"),
-            n=data["n"],
-            status=data["status"],
-            low=cells("low"),
-            high=cells("high"),
-            steady=cells("steady"),
-            samples=None if samples is None else np.array(samples, dtype=np.float64),
-            metadata=data["metadata"],
-        )
+        known = {key.name: data[key.name] for key in fields(cls)}
+        losses, features, samples = tuple(data["losses"]), tuple(data["features"]), data["samples"]
+        for name in ("values", "std", "low", "high", "steady"):
+            known[name] = np.array(data[name], dtype=np.float64).reshape(len(losses), len(features))
+        known["samples"] = None if samples is None else np.array(samples, dtype=np.float64)
+        return cls(**{**known, "losses": losses, "features": features})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Explanation:
@@ -182,6 +155,8 @@ class Explanation:
         return self.losses.index(loss)
 
 
-def _finite(array: NDArray[np.float64]) -> list[Any]:
-    """Nested lists with None for what is not finite."""
-    return np.where(np.isfinite(array), array, None).tolist()  # type: ignore[no-any-return, call-overload]
+def _plain(value: Any) -> Any:
+    """An array as nested lists with None for what is not finite, a tuple as a list."""
+    if isinstance(value, np.ndarray):
+        return np.where(np.isfinite(value), value, None).tolist()  # type: ignore[call-overload]
+    return list(value) if isinstance(value, tuple) else value

@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
+from msgspec.structs import replace
+
 from explain_core.random import Generator
 from explain_core.state import LARGEST_COUNT, Count, Seed, State, Value, check, check_row
 
@@ -47,7 +49,42 @@ class ReservoirState(State, frozen=True):
     skip: Count | None = None
 
 
-class GeometricReservoir:
+class StoredReservoir:
+    """What both reservoirs here are: rows, and a generator, as state."""
+
+    kind: Kind
+
+    def __init__(self, size: int = 100, seed: int = 0) -> None:
+        if size < 1:
+            raise ValueError(f"size: {size} is not a number of rows; a reservoir needs at least 1")
+        self.size = size
+        self.rows: list[Row] = []
+        self.replaced = self.slot = 0  # how many rows were replaced so far, and where the last one was
+        self._rng = Generator(seed)
+
+    def state(self) -> ReservoirState:
+        return ReservoirState(self._rng.state, [dict(row) for row in self.rows])
+
+    def restore(self, state: ReservoirState) -> None:
+        """Take a stored state on. Raises ``StateError`` where it is none of such a reservoir."""
+        check(len(state.rows) <= self.size, f"reservoir: {len(state.rows)} rows and room for {self.size}")
+        for row in state.rows:
+            check_row("reservoir", row)
+        self.rows = list(state.rows)
+        self.replaced += 2  # more than the last slot
+        self._rng = Generator(state.rng)
+
+    def add(self, row: Row) -> None:
+        raise NotImplementedError
+
+    def _replace(self, row: Row) -> None:
+        """Put a row in the place of a uniformly drawn one."""
+        self.slot = slot = self._rng.below(self.size)
+        self.rows[slot] = row
+        self.replaced += 1
+
+
+class GeometricReservoir(StoredReservoir):
     """The newest observation always enters, in place of a uniformly drawn slot.
 
     An observation that is k steps old is still there with probability (1 − 1/L)^k: the ages are geometric with
@@ -67,34 +104,22 @@ class GeometricReservoir:
     (True, 2)
     """
 
-    kind: Kind = "geometric"
-
-    def __init__(self, size: int = 100, seed: int = 0) -> None:
-        self.size = _checked(size)
-        self.rows: list[Row] = []
-        self.replaced = self.slot = 0  # how many rows were replaced so far, and where the last one was
-        self._rng = Generator(seed)
+    kind = "geometric"
 
     @property
     def next_slots(self) -> Generator:
         """A generator that draws, below ``size``, the slots that the next rows come into, once the reservoir is full."""
         return Generator(self._rng.state)
 
-    def state(self) -> ReservoirState:
-        return ReservoirState(self._rng.state, [dict(row) for row in self.rows])
-
     def restore(self, state: ReservoirState) -> None:
-        """Take a stored state on. Raises ``StateError`` where it is none of such a reservoir."""
         check(state.skip is None, "reservoir: a uniform one instead of a geometric one")
-        _restore(self, state)
+        super().restore(state)
 
     def add(self, row: Row) -> None:
         if len(self.rows) < self.size:
             self.rows.append(row)
         else:
-            self.slot = slot = self._rng.below(self.size)
-            self.rows[slot] = row
-            self.replaced += 1
+            self._replace(row)
 
     def replace(self, slots: Sequence[int], rows: Sequence[Row], state: int) -> None:
         """``add`` of rows for which compiled code has drawn the slots, up to that state of the generator."""
@@ -105,7 +130,7 @@ class GeometricReservoir:
         self._rng.state = state
 
 
-class UniformReservoir:
+class UniformReservoir(StoredReservoir):
     """Every observation so far is in the reservoir with the same probability (Vitter 1985; Li 1994, Algorithm L).
 
     For a distribution that does not change: the draws are then those of the whole past.
@@ -124,26 +149,22 @@ class UniformReservoir:
     2
     """
 
-    kind: Kind = "uniform"
+    kind = "uniform"
 
     def __init__(self, size: int = 100, seed: int = 0) -> None:
-        self.size = _checked(size)
-        self.rows: list[Row] = []
-        self.replaced = self.slot = 0  # how many rows were replaced so far, and where the last one was
-        self._rng = Generator(seed)
+        super().__init__(size, seed)
         self._w = 1.0
         self._skip = 0
 
     def state(self) -> ReservoirState:
-        return ReservoirState(self._rng.state, [dict(row) for row in self.rows], self._w, self._skip)
+        return replace(super().state(), w=self._w, skip=self._skip)
 
     def restore(self, state: ReservoirState) -> None:
-        """Take a stored state on. Raises ``StateError`` where it is none of such a reservoir."""
         check(
             state.skip is not None and state.w is not None and 0.0 <= state.w <= 1.0,
             "reservoir: a geometric one instead of a uniform one",
         )
-        _restore(self, state)
+        super().restore(state)
         self._w, self._skip = state.w or 0.0, state.skip or 0
 
     def add(self, row: Row) -> None:
@@ -154,9 +175,7 @@ class UniformReservoir:
         elif self._skip:
             self._skip -= 1
         else:
-            self.slot = slot = self._rng.below(self.size)
-            self.rows[slot] = row
-            self.replaced += 1
+            self._replace(row)
             self._draw_skip()
 
     def _draw_skip(self) -> None:
@@ -168,34 +187,16 @@ class UniformReservoir:
         self._skip = math.floor(min(skip, LARGEST_COUNT))
 
 
-def _restore(reservoir: GeometricReservoir | UniformReservoir, state: ReservoirState) -> None:
-    check(
-        len(state.rows) <= reservoir.size,
-        f"reservoir: {len(state.rows)} rows and room for {reservoir.size}",
-    )
-    for row in state.rows:
-        check_row("reservoir", row)
-    reservoir.rows = list(state.rows)
-    reservoir.replaced += 2  # more than the last slot
-    reservoir._rng = Generator(state.rng)
-
-
-def make_reservoir(kind: Kind, size: int = 100, seed: int = 0) -> GeometricReservoir | UniformReservoir:
+def make_reservoir(kind: Kind, size: int = 100, seed: int = 0) -> StoredReservoir:
     """The reservoir of that kind. Raises ``ValueError`` for an unknown kind or a size below 1.
 
     >>> make_reservoir("uniform", size=7).size
     7
     """
-    kinds: dict[str, type[GeometricReservoir | UniformReservoir]] = {
+    kinds: dict[str, type[StoredReservoir]] = {
         "geometric": GeometricReservoir,
         "uniform": UniformReservoir,
     }
     if kind not in kinds:
         raise ValueError(f"reservoir: {kind!r} is not one of {', '.join(kinds)}")
     return kinds[kind](size, seed)
-
-
-def _checked(size: int) -> int:
-    if size < 1:
-        raise ValueError(f"size: {size} is not a number of rows; a reservoir needs at least 1")
-    return size

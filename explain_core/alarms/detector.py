@@ -194,7 +194,7 @@ class ChangeDetector:
         rows = self._rows
         if not rows:
             if self._n + 1 >= len(self._sizes):
-                self._more_room()
+                self._more_room(len(self._sizes))
             self._starts[self._n] = positions[0]
         self._rows = rows + len(positions)
         self._pending[rows : self._rows] = values
@@ -267,8 +267,9 @@ class ChangeDetector:
             row[engine.LEAST],
         )
 
-    def _more_room(self) -> None:
-        room = len(self._sizes) + ROOM
+    def _more_room(self, rooms: int) -> None:
+        """Room for more buckets than so many."""
+        room = rooms + ROOM
         buckets = np.zeros((self.subjects, engine.FIELDS, room))
         buckets[:, :, : self._n] = self._buckets[:, :, : self._n]
         starts, sizes = np.zeros((room, 2), np.int64), np.zeros(room, np.int64)
@@ -316,9 +317,9 @@ class ChangeDetector:
         check(bool((sizes > 0).all()), "detector: a bucket without a block")
         self.grow(subjects)
         self._pending[: len(pending)], self._rows, self._cells = pending, len(pending), cells
-        room = n + 1 + ROOM
-        self._buckets, self._n = np.zeros((subjects, engine.FIELDS, room)), n
-        self._sizes, self._starts = np.zeros(room, np.int64), np.zeros((room, 2), np.int64)
+        self._n = 0
+        self._more_room(n + 1)
+        self._n = n
         self._buckets[:, : engine.IN_SEASON, :n] = buckets
         self._sizes[:n], self._starts[: n + 1] = sizes, starts
         self._restore_season(state)

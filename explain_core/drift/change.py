@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from explain_core.figures import figure, figures
 
@@ -435,48 +437,14 @@ class RiskChange:
     def from_dict(cls, data: Mapping[str, Any]) -> RiskChange:
         """The result that ``to_dict`` gave. Raises ``ValueError`` where a key is missing or has the wrong type."""
         try:
-            known = {field.name: data[field.name] for field in fields(cls) if field.name not in _LATER}
-            known["baseline"], known["target"] = (WindowRisk(**data[name]) for name in ("baseline", "target"))
-            known["joint"] = _attribution(data["joint"])
-            known["learning"] = None if data["learning"] is None else Cause(**data["learning"])
-            separation = data.get("separation")
-            known["separation"] = separation and Separation(
-                tuple(separation["features"]), separation["attributable"]
-            )
-            place = data.get("where")
-            known["where"] = place and Where(**place)
-            known["differences"] = tuple(
-                Difference(**{**found, "risk": found["risk"] and Cause(**found["risk"])})
-                for found in data.get("differences", ())
-            )
-            known["product"] = None if data["product"] is None else _attribution(data["product"])
-            known["warnings"] = tuple(data["warnings"])
-            return cls(**known)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"risk change: {type(error).__name__}: {error}; pass what to_dict or to_json gave"
-            ) from None
+            return msgspec.convert(data, cls)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"risk change: {error}; pass what to_dict or to_json gave") from None
 
     @classmethod
     def from_json(cls, text: str | bytes) -> RiskChange:
         """The result that ``to_json`` gave. Raises ``ValueError`` for anything else."""
         return cls.from_dict(json.loads(text))
-
-
-_LATER = ("separation", "differences", "where")
-"""Fields that results of earlier versions lack."""
-
-
-def _attribution(data: Mapping[str, Any]) -> Attribution:
-    hypothesis = data["hypothesis"]
-    return Attribution(
-        **{
-            **data,
-            "concept": Cause(**data["concept"]),
-            "hypothesis": None if hypothesis is None else Cause(**hypothesis),
-            "inputs": tuple(Cause(**cause) for cause in data["inputs"]),
-        }
-    )
 
 
 def _largest_first(players: tuple[Cause, ...]) -> tuple[Cause, ...]:

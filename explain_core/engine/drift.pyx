@@ -396,7 +396,7 @@ def play(
     const int64_t[:, ::1] where, const double[:, :] before, const double[:, :] after, const double[:, :] first, const double[:, :] last, double[::1] values,
     double[::1] variances, double[::1] risks,
 ):
-    """The players' ``values``, their ``variances`` if there is room for them, and the risk at each node; see ``explain_core.drift.samples``.
+    """The players' ``values``, their ``variances`` if there is room for them, and the risk at each node; see ``explain_core.drift.routes``.
 
     ``drawn`` is the mixture of each factor that the draws are from, nodes × factors × cells, ``draws`` the cells, nodes × draws × factors, and
     ``where`` the place of each draw in ``before``, ``after``, ``first`` and ``last``: chances and losses, distinct draws × classes. The draws

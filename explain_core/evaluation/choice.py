@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from explain_core.artefacts.ensemble import TreeEnsemble
-from explain_core.evaluation.batch import BatchEvaluator
-from explain_core.evaluation.generic import GenericEvaluator
+from explain_core.evaluation.generic import BatchEvaluator, GenericEvaluator
 from explain_core.learners.base import Learner
 from explain_core.models import Model
 

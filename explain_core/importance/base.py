@@ -21,7 +21,7 @@ from explain_core.models.empty import EmptyModel, EmptyState
 from explain_core.players import Players
 from explain_core.random import Generator, derive_seed
 from explain_core.removal.conditional import ConditionalState
-from explain_core.reservoirs import GeometricReservoir, Kind, Reservoir, UniformReservoir, make_reservoir
+from explain_core.reservoirs import Kind, Reservoir, StoredReservoir, make_reservoir
 from explain_core.smoothing import Array, Smoother, SmootherState
 from explain_core.state import Count, Seed, State, StateError, check
 
@@ -117,7 +117,7 @@ class IncrementalEstimator:
     ) -> None:
         self.model: Model = wrap(model, task)
         self.task = self.model.task
-        self.losses = _losses(losses, self.task)
+        self.losses = checked_losses(losses, self.task)
         self.label_free = self.losses[0].label_free
         """Whether it explains predictions, and asks for no label."""
         self.n_samples = self._checked_samples(n_samples)
@@ -232,17 +232,13 @@ class IncrementalEstimator:
     def _adopt(self, first: IncrementalEstimator) -> None:
         """Take over what does as one's own would before the first record: wrapper and evaluator of the same model, and an equal reservoir."""
         mine, its = self.reservoir, first.reservoir
-        if not isinstance(mine, GeometricReservoir | UniformReservoir) or mine.rows or mine is its:
+        if not isinstance(mine, StoredReservoir) or mine.rows or mine is its:
             return
         if self.model.wrapped is first.model.wrapped and type(self.evaluator) is type(first.evaluator):
             self.model, self.evaluator = first.model, first.evaluator
         same = type(mine) is type(its) and mine.size == its.size and mine.state() == its.state()
         if self._owns_reservoir and first._owns_reservoir and same:
             self.reservoir = its
-
-    def _shares(self, other: IncrementalEstimator) -> bool:
-        """Whether the two can explain a record in one evaluation."""
-        return not self._difference(other)
 
     def _difference(self, other: IncrementalEstimator) -> str:
         """The first of the arguments in which the two differ; empty where they can explain a record in one evaluation."""
@@ -348,7 +344,7 @@ def at_least_one(n_samples: int) -> int:
     return n_samples
 
 
-def _losses(losses: Sequence[AnyLoss] | AnyLoss | None, task: Task) -> tuple[Loss, ...]:
+def checked_losses(losses: Sequence[AnyLoss] | AnyLoss | None, task: Task) -> tuple[Loss, ...]:
     if losses is None:
         losses = known_losses.DEFAULT[task]
     several = losses if isinstance(losses, Sequence) and not isinstance(losses, str) else [losses]

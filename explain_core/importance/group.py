@@ -48,9 +48,9 @@ class EstimatorGroup:
             raise ValueError(f"estimators: {', '.join(names)}: two are of one kind; group different kinds")
         for other in others:
             other._adopt(first)
-            if not first._shares(other):
+            if difference := first._difference(other):
                 raise ValueError(
-                    f"estimators: {other.name} and {first.name} differ in {first._difference(other)}; pass both the same, before the first record"
+                    f"estimators: {other.name} and {first.name} differ in {difference}; pass both the same, before the first record"
                 )
         for estimator in estimators:
             estimator.players = first.players
@@ -180,7 +180,7 @@ def grouped(estimators: Iterable[IncrementalEstimator]) -> list[EstimatorGroup]:
     found: list[list[IncrementalEstimator]] = []
     for estimator in estimators:
         for group in found:
-            if group[0]._shares(estimator) and all(estimator.name != other.name for other in group):
+            if not group[0]._difference(estimator) and all(estimator.name != other.name for other in group):
                 group.append(estimator)
                 break
         else:

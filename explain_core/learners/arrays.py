@@ -64,6 +64,11 @@ class Arrays:
 
 def grown(array: Array, rows: int) -> Array:
     """A copy with so many rows, the further ones zero."""
-    out = np.zeros((rows, *array.shape[1:]), array.dtype)
-    out[: len(array)] = array
+    return enlarged(array, (rows, *array.shape[1:]))
+
+
+def enlarged(array: Array, shape: tuple[int, ...], value: float = 0) -> Array:
+    """A copy of that shape, the new cells with the value."""
+    out = np.full(shape, value, array.dtype) if value else np.zeros(shape, array.dtype)
+    out[tuple(map(slice, array.shape))] = array
     return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -73,11 +73,19 @@ class Learner(Model):
         return NUMBER if self.task == "regression" else self.labels
 
     def predict(self, x: Row) -> Prediction:
-        raise NotImplementedError
+        self.encoded(x)
+        out = self.predict_codes(self.columns.rows)[0].tolist()
+        if self.task == "regression":
+            return out[0]  # type: ignore[no-any-return]
+        return {self.labels[code]: out[code] for code in self._predicted()}
+
+    def _predicted(self) -> Iterable[int]:
+        """The codes of the classes in the order of a prediction."""
+        return range(len(self.labels))
 
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """Predictions of rows of ``columns``, rows × classes in ``order``; None where it can only predict records one by one."""
-        return None
+        return None if self.family is None else self.predict_codes(rows)
 
     def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Predictions of rows of ``columns``, rows × classes by their codes, or rows × 1."""

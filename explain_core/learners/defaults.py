@@ -11,7 +11,7 @@ import random
 from typing import Literal, NamedTuple
 
 from explain_core.learners import layout as at
-from explain_core.learners import linear_layout as linear
+from explain_core.learners import linear_plan as linear
 from explain_core.learners.linear_plan import Branch, LinearPlan, Selector
 from explain_core.learners.tree_forms import DEEPEST, FORMS, LEAF_LIMIT_OF_TREES, MEDIAN, TreePlan
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from explain_core.engine import stream
-from explain_core.learners import linear_layout as layout
-from explain_core.learners.arrays import Array, Arrays, grown
+from explain_core.learners import linear_plan as layout
+from explain_core.learners.arrays import Array, Arrays, enlarged, grown
 from explain_core.learners.base import Learner
 from explain_core.learners.columns import Columns
 from explain_core.learners.defaults import Default
 from explain_core.learners.linear_plan import LinearPlan
-from explain_core.losses import Prediction, Task
+from explain_core.losses import Task
 from explain_core.models import Row
 from explain_core.state import LARGEST_COUNT, Block, array, check, finite, within
 
@@ -82,20 +81,13 @@ class LinearLearner(Learner):
         """Rates, ``l2`` and ``clip_gradient`` may change: they are no state."""
         if not isinstance(before, LinearLearner):
             return False
+        mine, theirs = self._plan, before._plan
         fixed = [name for name in range(layout.N_HEAD) if name != layout.ZEROS]  # which l2 decides
         return (
-            self._plan.same_ways(before._plan)
+            (mine.name, mine.target, mine.branches) == (theirs.name, theirs.target, theirs.branches)
             and np.array_equal(self._head[fixed], before._head[fixed])
             and np.array_equal(self.arrays["parameters"][_RATES:], before.arrays["parameters"][_RATES:])
         )
-
-    def predict(self, x: Row) -> Prediction:
-        self.encoded(x)
-        out = self.predict_codes(self.columns.rows)[0].tolist()
-        return out[0] if self._regression else dict(zip(self.labels, out, strict=True))
-
-    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.predict_codes(rows)
 
     def enter(self, label: Any) -> None:
         if self._link == layout.SOFTMAX:
@@ -126,7 +118,9 @@ class LinearLearner(Learner):
         if code == n:
             arrays = self.arrays
             if code >= len(arrays["weights"]):
-                arrays["weights"] = _with(arrays["weights"], (2 * code, arrays["weights"].shape[1]), np.nan)
+                arrays["weights"] = enlarged(
+                    arrays["weights"], (2 * code, arrays["weights"].shape[1]), np.nan
+                )
                 arrays["present"] = grown(arrays["present"], 2 * code)
         return code
 
@@ -144,7 +138,7 @@ class LinearLearner(Learner):
             codes = columns.codes.get(name)
             wanted = 1 if codes is None else len(codes)
             if table[j, layout.ROOM] == 0 or codes is not None:
-                table[j, layout.KIND] = self._kind(name, codes is not None)
+                table[j, layout.KIND] = self._kind(name)
             if table[j, layout.KIND] == layout.IGNORED:
                 continue
             room = table[j, layout.ROOM]
@@ -169,41 +163,39 @@ class LinearLearner(Learner):
         weights = arrays["weights"]
         if n_keys > weights.shape[1]:
             room, rows = 2 * n_keys, len(weights)
-            arrays["weights"] = _with(weights, (rows, room), np.nan if self._link == layout.SOFTMAX else 0.0)
+            arrays["weights"] = enlarged(
+                weights, (rows, room), np.nan if self._link == layout.SOFTMAX else 0.0
+            )
             if self._link == layout.SOFTMAX:
-                arrays["present"] = _with(arrays["present"], (rows, 1 + room), 0)
-            arrays["ranks"] = _with(arrays["ranks"], (2, room), -1)
+                arrays["present"] = enlarged(arrays["present"], (rows, 1 + room), 0)
+            arrays["ranks"] = enlarged(arrays["ranks"], (2, room), -1)
         room = arrays["weights"].shape[1] + n_columns
         if room > len(arrays["keys"]):
             for name in ("keys", "values", "steps"):
                 arrays[name] = grown(arrays[name], room)
 
-    def _kind(self, name: str, nominal: bool) -> int:
-        for branch in self._plan.branches:
-            if branch.takes(name, nominal):
-                if nominal and not branch.encodes:
-                    raise ValueError(
-                        f"model: feature {name!r} is a string, and {'StandardScaler' if branch.scales else self._plan.name} takes numbers; "
-                        "encode it, or leave it out"
-                    )
-                return layout.CATEGORY if nominal else layout.SCALED if branch.scales else layout.NUMBER
-        return layout.IGNORED
+    def _way(self, name: str) -> int:
+        """Of the branches the one that takes a feature, −1 where none does."""
+        nominal = name in self.columns.codes
+        taking = (i for i, branch in enumerate(self._plan.branches) if branch.takes(name, nominal))
+        return next(taking, -1)
+
+    def _kind(self, name: str) -> int:
+        way, nominal = self._way(name), name in self.columns.codes
+        if way < 0:
+            return layout.IGNORED
+        branch = self._plan.branches[way]
+        if nominal and not branch.encodes:
+            raise ValueError(
+                f"model: feature {name!r} is a string, and {'StandardScaler' if branch.scales else self._plan.name} takes numbers; "
+                "encode it, or leave it out"
+            )
+        return layout.CATEGORY if nominal else layout.SCALED if branch.scales else layout.NUMBER
 
     def _sequence(self) -> list[int]:
         """The columns in the order in which their features reach the model."""
-        columns = self.columns
-        ways = [
-            next(
-                (
-                    i
-                    for i, branch in enumerate(self._plan.branches)
-                    if branch.takes(name, name in columns.codes)
-                ),
-                -1,
-            )
-            for name in columns.names
-        ]
-        return sorted(range(len(ways)), key=ways.__getitem__)
+        names = self.columns.names
+        return sorted(range(len(names)), key=lambda column: self._way(names[column]))
 
     def _stored(self) -> dict[str, Array]:
         self.fit_columns()
@@ -256,7 +248,7 @@ class LinearLearner(Learner):
         for j, name in enumerate(names):
             codes = self.columns.codes.get(name)
             kind, place, room = columns[j].tolist()
-            wanted = self._kind(name, codes is not None)
+            wanted = self._kind(name)
             used = 0 if wanted == layout.IGNORED else 1 if codes is None else len(codes)
             check(
                 kind == wanted and used <= room and place + room <= len(places), f"columns: feature {name!r}"
@@ -284,8 +276,8 @@ class LinearLearner(Learner):
         arrays["columns"], arrays["places"], arrays["moments"] = columns, places, moments
         arrays["intercepts"], arrays["target"] = intercepts, target
         rooms = max(rows, len(arrays["weights"])), max(keys, arrays["weights"].shape[1])
-        arrays["weights"] = _with(weights, rooms, np.nan if softmax else 0.0)
-        arrays["present"] = _with(present, (rooms[0], 1 + rooms[1] if softmax else 0), 0)
+        arrays["weights"] = enlarged(weights, rooms, np.nan if softmax else 0.0)
+        arrays["present"] = enlarged(present, (rooms[0], 1 + rooms[1] if softmax else 0), 0)
         ranks = np.full((2, rooms[1]), -1, np.int64)
         ranks[1, : len(ranked)] = ranked
         ranks[0, ranked] = np.arange(len(ranked))
@@ -295,13 +287,6 @@ class LinearLearner(Learner):
         head[layout.N_RANKED] = len(ranked)
         self._n_keys, self._size = keys, self.columns.size
         self._make_room(keys, n)
-
-
-def _with(array: Array, shape: tuple[int, int], value: float) -> Array:
-    """A copy of that shape, the new cells with the value."""
-    out = np.full(shape, value, array.dtype)
-    out[: array.shape[0], : array.shape[1]] = array
-    return out
 
 
 def linear_learner(model: Any, task: Task, columns: Columns | None = None) -> LinearLearner | None:

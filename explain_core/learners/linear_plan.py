@@ -1,10 +1,20 @@
-"""What a linear learner does, as plain values."""
+"""What a linear learner does, as plain values; how its state lies in arrays: columns of ``head`` and ``columns``, and what their numbers mean."""
 
 from __future__ import annotations
 
 import numbers
 from collections.abc import Hashable
 from typing import NamedTuple
+
+N_COLUMNS, N_LABELS, LINK, LOSS, RANKED, ZEROS, WITH_STD, HAS_TARGET, N_RANKED, IMPLICIT, N_HEAD = range(11)
+"""Of ``head``. RANKED: the order in which categories were learnt counts; ZEROS: so do those that a record has not. IMPLICIT: see ``implicit``."""
+
+KIND, PLACE, ROOM = range(3)
+"""Of a column: what becomes of it, where its keys begin among the places, and for how many categories there is room."""
+
+IGNORED, NUMBER, SCALED, CATEGORY = range(4)
+SIGMOID, IDENTITY, SOFTMAX = range(3)
+LOG, SQUARED, ABSOLUTE = range(3)
 
 
 class Selector(NamedTuple):
@@ -44,7 +54,7 @@ class Branch(NamedTuple):
 class LinearPlan(NamedTuple):
     """A linear model that has learnt nothing, and the ways to it.
 
-    ``name`` is that of its class, ``link`` and ``loss`` are those of ``linear_layout``. ``branches`` are in the order in which their features
+    ``name`` is that of its class, ``link`` and ``loss`` are those above. ``branches`` are in the order in which their features
     reach the model. ``target``: the target is standardised. ``implicit``: its steps are those of ``ImplicitRegression``.
     """
 
@@ -62,7 +72,3 @@ class LinearPlan(NamedTuple):
     negative: float = 1.0
     """What records of the two classes weigh in a logistic regression."""
     intercept: float = 0.0
-
-    def same_ways(self, other: LinearPlan) -> bool:
-        """Whether features reach another model in the same ways."""
-        return (self.name, self.target, self.branches) == (other.name, other.target, other.branches)

@@ -8,7 +8,7 @@ from typing import Any
 
 from river import compose, linear_model, optim, preprocessing
 
-from explain_core.learners import linear_layout as at
+from explain_core.learners import linear_plan as at
 from explain_core.learners.implicit import ImplicitRegression
 from explain_core.learners.linear_plan import Branch, LinearPlan, Selector
 

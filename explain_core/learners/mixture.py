@@ -8,16 +8,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from explain_core.engine import mixture as engine
 from explain_core.engine import stream
-from explain_core.learners.arrays import Array, Arrays
+from explain_core.learners.arrays import Array, Arrays, grown
 from explain_core.learners.base import Learner, LearnerState
-from explain_core.learners.columns import Columns
 from explain_core.learners.linear import linear_learner
 from explain_core.learners.tree import tree_learner
-from explain_core.losses import Prediction, Task
+from explain_core.losses import Task
 from explain_core.models import Row
 from explain_core.state import Block, array, block, check, finite
 
@@ -87,8 +85,8 @@ class MixtureLearner(Learner):
     version = 2
     migrations = MappingProxyType({1: _with_unit})
 
-    def __init__(self, model: Mixture, task: Task, columns: Columns | None = None) -> None:
-        super().__init__(model, task, columns)
+    def __init__(self, model: Mixture, task: Task) -> None:
+        super().__init__(model, task)
         if not model.members or NO_MODEL in model.members:
             raise ValueError(f"mixture: name the members; {NO_MODEL!r} is one of itself")
         self.members: dict[str, Learner] = {}
@@ -114,7 +112,7 @@ class MixtureLearner(Learner):
             recent=np.zeros(model.recent if regression else 0),
         )
         for label in next((member.labels for member in self.members.values() if member.labels), []):
-            self._enter(label)
+            self.enter(label)
         self._link()
 
     def follows(self, before: Learner) -> bool:
@@ -151,11 +149,6 @@ class MixtureLearner(Learner):
         for member in self.members.values():
             member.fit_columns()
 
-    def predict(self, x: Row) -> Prediction:
-        self.encoded(x)
-        out = self.predict_codes(self.columns.rows)[0].tolist()
-        return out[0] if self.task == "regression" else dict(zip(self.labels, out, strict=True))
-
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         row = self.encoded(x)
         if not weight > 0.0:
@@ -163,25 +156,20 @@ class MixtureLearner(Learner):
         self.predict_codes(row.reshape(1, -1))
         known = self.task == "regression" or y in self.codes
         if not known:
-            self._enter(y)
+            self.enter(y)
         target = float(y if self.task == "regression" else self.codes[y])
         engine.learn(self.arrays.table, row, target, weight, known, False, self.make_room)
 
     def make_room(self, leaves: int, features: int, member: int = 0) -> None:
         [*self.members.values()][member].make_room(leaves, features)
 
-    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.predict_codes(rows)
-
-    def _enter(self, label: Any) -> None:
+    def enter(self, label: Any) -> None:
         """A new class, of the mixture and of each member."""
         self.code(label)
         for member in self.members.values():
             member.enter(label)
         arrays, n = self.arrays, len(self.labels)
-        none, parts = np.zeros(1 + n), np.zeros((len(arrays["parts"]), n))
-        none[: len(arrays["none"])] = arrays["none"]
-        arrays["none"], arrays["parts"] = none, parts
+        arrays["none"], arrays["parts"] = grown(arrays["none"], 1 + n), np.zeros((len(arrays["parts"]), n))
         arrays["head"][engine.OUTPUTS] = n
 
     def _link(self) -> None:

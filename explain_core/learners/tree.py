@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from bisect import bisect
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,14 +15,13 @@ from numpy.typing import NDArray
 from explain_core.engine import stream
 from explain_core.engine import trees as engine
 from explain_core.learners import layout as at
-from explain_core.learners.arrays import Array, Arrays, grown
+from explain_core.learners.arrays import Array, Arrays, enlarged, grown
 from explain_core.learners.base import NUMBER, Learner, LearnerState
 from explain_core.learners.columns import Columns
 from explain_core.learners.defaults import Default
 from explain_core.learners.free import Pools, without_free
-from explain_core.learners.mersenne import state_of
 from explain_core.learners.tree_forms import ADAPTIVE, FOREST, TreePlan, plan_of
-from explain_core.losses import Prediction, Task
+from explain_core.losses import Task
 from explain_core.models import Row
 from explain_core.state import Block, array, block, check
 
@@ -95,13 +95,7 @@ class TreeLearner(Learner):
                     )
         return row
 
-    def predict(self, x: Row) -> Prediction:
-        self.encoded(x)
-        out = self.predict_codes(self.columns.rows)[0].tolist()
-        return out[0] if self._regression else {self.labels[code]: out[code] for code in self._predicted()}
-
     def _predicted(self) -> list[int]:
-        """The codes of the classes in the order of a prediction."""
         found = self.arrays["order"][0]
         if self._structure == FOREST:
             found = np.zeros(self.arrays["stats"].shape[1], np.int64)
@@ -321,7 +315,7 @@ def _empty(plan: TreePlan) -> dict[str, Array]:
     if plan.generator is None:
         return found
     detectors = np.array(plan.detectors, float)
-    words, head[0, at.POSITION] = state_of(plan.generator)
+    words, head[0, at.POSITION] = _words_of(plan.generator)
     watched = trees if form.structure == FOREST else 0
     ends = np.zeros((watched, at.N_END), np.int64)
     ends[:, [at.NEWEST, at.OLDEST]] = -1
@@ -397,6 +391,10 @@ def _as_in_a_set(labels: list[Any]) -> list[Any]:
 
 
 def _widened(array: Array, columns: int) -> Array:
-    out = np.zeros((len(array), columns), array.dtype)
-    out[:, : array.shape[1]] = array
-    return out
+    return enlarged(array, (len(array), columns))
+
+
+def _words_of(generator: random.Random) -> tuple[Array, int]:
+    """The words of CPython's Mersenne Twister, from which compiled code draws on as Python would, and its position in them."""
+    *words, position = generator.getstate()[1]
+    return np.array(words, np.uint32), position

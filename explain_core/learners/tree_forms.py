@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 from explain_core.learners import layout as at
-from explain_core.learners import linear_layout
+from explain_core.learners import linear_plan
 from explain_core.losses import Task
 
 LEAF_LIMIT_OF_TREES = 10_000
@@ -193,7 +193,7 @@ def _target_numbers(model: Any) -> dict[int, float]:
         at.LEAF_INTERCEPT_RATE: leaf.intercept_lr.learning_rate,
         at.LEAF_L2: leaf.l2,
         at.LEAF_CLIP: leaf.clip_gradient,
-        at.LEAF_LOSS: linear_layout.ABSOLUTE if absolute else linear_layout.SQUARED,
+        at.LEAF_LOSS: linear_plan.ABSOLUTE if absolute else linear_plan.SQUARED,
     }
 
 
@@ -233,7 +233,7 @@ def _regression_repeatable(model: Any) -> bool:
             leaf is None
             or (
                 type(leaf) is LinearRegression
-                and is_new(leaf, linear_layout.IDENTITY)
+                and is_new(leaf, linear_plan.IDENTITY)
                 and leaf.intercept_init == 0
             )
         )

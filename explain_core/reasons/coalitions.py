@@ -65,7 +65,9 @@ class CoalitionReasons:
             method,
         )
 
-    def _one(self, view: _View, record: int, own: Array, background: Array) -> tuple[Array, Array, bool]:
+    def _one(
+        self, view: _Rows | _Records, record: int, own: Array, background: Array
+    ) -> tuple[Array, Array, bool]:
         """Values and their standard errors, features × outputs, and whether they are sampled."""
         n = len(background)
         differing = view.differing(record, n)
@@ -120,7 +122,7 @@ class _Orders:
 
 
 def _joining(
-    view: _View,
+    view: _Rows | _Records,
     record: int,
     own: Array,
     background: Array,
@@ -164,26 +166,11 @@ def _shapley(worth: Array, size: int) -> Array:
     return found
 
 
-class _View:
-    """Records, and the predictions of their mixtures: of some features from one record and all others from another."""
-
-    names: list[str]
-    outputs: list[Any]
-
-    def own(self, records: Sequence[int]) -> Array:
-        raise NotImplementedError
-
-    def differing(self, record: int, n: int) -> _MASKS:
-        """In which features a record and each of the first n differ, records × features; what both lack is equal."""
-        raise NotImplementedError
-
-    def between(self, record: int, others: NDArray[np.int64], masks: _MASKS) -> Array:
-        """Predictions, masks × outputs: where a mask is true the feature is the record's, else that of its other record."""
-        raise NotImplementedError
+# A view are records, and the predictions of their mixtures: of some features from one record and all others from another.
 
 
-class _Rows(_View):
-    """Of a model in arrays."""
+class _Rows:
+    """The view of a model in arrays."""
 
     def __init__(self, model: Learner | TreeEnsemble, records: Sequence[Row]) -> None:
         self.model = model
@@ -201,11 +188,13 @@ class _Rows(_View):
         return self._predict(self.rows[records])
 
     def differing(self, record: int, n: int) -> _MASKS:
+        """In which features a record and each of the first n differ, records × features; what both lack is equal."""
         own, others = self.rows[record], self.rows[:n]
         found: _MASKS = (own != others) & ~(np.isnan(own) & np.isnan(others))
         return found
 
     def between(self, record: int, others: NDArray[np.int64], masks: _MASKS) -> Array:
+        """Predictions, masks × outputs: where a mask is true the feature is the record's, else that of its other record."""
         return self._predict(np.where(masks, self.rows[record], self.rows[others]))
 
     def _predict(self, rows: Array) -> Array:
@@ -216,8 +205,8 @@ class _Rows(_View):
         return out
 
 
-class _Records(_View):
-    """Of any model. A label that a prediction lacks has the probability 0."""
+class _Records:
+    """The view of any model. A label that a prediction lacks has the probability 0."""
 
     def __init__(self, model: Model, records: Sequence[Row]) -> None:
         self.model, self.records = model, records
@@ -265,7 +254,7 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a is b or a == b or (a != a and b != b))
 
 
-def _view(model: Model, records: Sequence[Row]) -> _View:
+def _view(model: Model, records: Sequence[Row]) -> _Rows | _Records:
     if isinstance(model, Learner | TreeEnsemble) and model.family is not None:
         return _Rows(model, records)
     return _Records(model, records)

@@ -27,7 +27,7 @@ from explain_core.models import Model, Row, check_prediction
 from explain_core.models.empty import Performance, PerformanceState
 from explain_core.periods import Driven, Period, Periods, PeriodsState
 from explain_core.random import derive_seed
-from explain_core.reservoirs import GeometricReservoir, ReservoirState, UniformReservoir, make_reservoir
+from explain_core.reservoirs import ReservoirState, StoredReservoir, make_reservoir
 from explain_core.state import Count, Pack, State, Unpack, check
 from explain_core.stream.events import Learnt
 from explain_core.stream.followed import Followed
@@ -39,7 +39,7 @@ from explain_core.stream.worth import Worth, WorthData
 PERFORMANCE = ""
 """Source of the losses and gains in periods; no explainer has this name."""
 
-Reservoirs = dict[tuple[str, int], GeometricReservoir | UniformReservoir]
+Reservoirs = dict[tuple[str, int], StoredReservoir]
 """By kind and size."""
 
 

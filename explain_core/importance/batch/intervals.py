@@ -10,8 +10,7 @@ import numpy as np
 
 from explain_core.bands import Array, Band, half_width
 from explain_core.explanation import Explanation
-from explain_core.importance.base import AnyLoss
-from explain_core.importance.base import _losses as checked_losses
+from explain_core.importance.base import AnyLoss, checked_losses
 from explain_core.importance.batch.permutation import switched
 from explain_core.losses import AnyTask
 from explain_core.models import Model, Row, wrap

@@ -10,8 +10,7 @@ import numpy as np
 
 from explain_core.bands import Array, Band, half_width
 from explain_core.explanation import Explanation
-from explain_core.importance.base import AnyLoss, at_least_one
-from explain_core.importance.base import _losses as checked_losses
+from explain_core.importance.base import AnyLoss, at_least_one, checked_losses
 from explain_core.importance.batch.intervals import WindowedEstimator
 from explain_core.losses import AnyTask, Loss, Prediction
 from explain_core.models import Model, Row, wrap
