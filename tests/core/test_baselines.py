@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -158,41 +157,6 @@ def test_sliding_window_sage_is_batch_sage_of_the_window_every_stride_records():
 
 
 @pytest.mark.parametrize("estimator", STREAMING)
-def test_a_snapshot_in_mid_stream_continues_with_the_same_bits(estimator):
-    straight = estimator(
-        product_model(), task="regression", window=5, stride=2, losses=["squared", "absolute"]
-    )
-    restored = estimator(
-        product_model(), task="regression", window=5, stride=2, losses=["squared", "absolute"]
-    )
-    for i, (x, y) in enumerate(zip(ROWS, Y, strict=True)):
-        straight.explain_one(x, y)
-        restored = (
-            pickle.loads(pickle.dumps(restored.explain_one(x, y)))
-            if i % 3 == 0
-            else restored.explain_one(x, y)
-        )
-    assert restored.explanation.to_json() == straight.explanation.to_json()
-    other = estimator(
-        product_model(), task="regression", window=5, stride=2, losses=["squared", "absolute"], seed=9
-    )
-    for x, y in zip(ROWS, Y, strict=True):
-        other.explain_one(x, y)
-    assert other.explanation.to_json() != straight.explanation.to_json()
-
-
-class Product:
-    def predict(self, table):
-        return table[:, 0] * table[:, 1]
-
-
-def product_model():
-    from explain_core.models import wrap
-
-    return wrap(Product(), "regression", ["a", "b", "c"])
-
-
-@pytest.mark.parametrize("estimator", STREAMING)
 def test_new_missing_and_grouped_features_are_players(estimator):
     pfi = estimator(
         lambda x: x.get("a", 0.0) + x.get("d", 0.0), task="regression", window=4, groups={"g": ["a", "b"]}
@@ -207,25 +171,6 @@ def test_new_missing_and_grouped_features_are_players(estimator):
     for x, y in zip(ROWS[:3], Y, strict=False):
         pfi.explain_one(x, y)
     assert np.isfinite(pfi.explanation.values).all()
-
-
-@pytest.mark.parametrize("estimator", STREAMING)
-def test_an_estimator_that_raised_has_not_changed_its_state(estimator):
-    broken = {"now": False}
-    model = lambda x: math.nan if broken["now"] else product(x)  # noqa: E731
-    pfi = estimator(model, task="regression", window=4, stride=1)
-    for x, y in zip(ROWS[:4], Y, strict=False):
-        pfi.explain_one(x, y)
-    before = pfi.explanation.to_json()
-    broken["now"] = True
-    with pytest.raises(ValueError, match="model: predicted nan"):
-        pfi.explain_one(ROWS[4], Y[4])
-    broken["now"] = False
-    assert pfi.explanation.to_json() == before
-    again = estimator(model, task="regression", window=4, stride=1)
-    for x, y in zip(ROWS[:5], Y, strict=False):
-        again.explain_one(x, y)
-    assert pfi.explain_one(ROWS[4], Y[4]).explanation.to_json() == again.explanation.to_json()
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,6 @@ from explain_core.learners.layout import SWITCHED
 from explain_core.random import Generator
 from explain_core.removal.conditional import Conditional, ConditionalState
 from explain_core.state import StateError
-from explain_sidecar.snapshots.snapshot import encode
-from tests.folds import fold, messages, new_state, restored, settings
 
 
 def stream(kind, n, seed=0, flip=False):
@@ -223,6 +221,7 @@ def follow(records, removal="conditional", **settings):
     )
     for x in records:
         sage.explain_one(x, 2.0 * x["a"])
+    assert sage.explanation.metadata["removal"] == removal
     return sage.explanation.importance()
 
 
@@ -276,24 +275,3 @@ def test_a_feature_that_changes_its_kind_or_has_none_is_refused_and_changes_no_b
 def test_an_unknown_removal_is_refused():
     with pytest.raises(ValueError, match="removal: 'joint' is not one of marginal, conditional"):
         IncrementalSAGE(lambda x: 0.0, removal="joint")  # type: ignore[arg-type]
-
-
-def test_in_the_service_a_partition_continues_from_a_snapshot_with_its_trees():
-    explainers = [
-        {"kind": "isage", "removal": "conditional", "n_samples": 1, "alpha": 0.01, "reservoir": {"size": 20}},
-        {"kind": "isage", "name": "marginal", "n_samples": 1, "alpha": 0.01, "reservoir": {"size": 20}},
-    ]
-    sections = {"explainers": explainers, "explain": {"every": 4}, "emit": {"every": 50}}
-    given = [{**x, "b": "yes" if x["a"] else "no", "label": x["a"] == 1} for x in stream("binary", 900)]
-    whole, half, known = new_state(**sections), new_state(**sections), settings(**sections)
-    expected = fold(whole, given)
-    found = []
-    for end in (10, 400, 700, 900):
-        found += fold(half, given[half.next_offset : end])
-        half = restored(encode(half), known)
-    assert found == expected
-    trees = half.explained.explainers["isage"]._trees._trees
-    assert trees["b"]._root.children
-    last = messages(expected)[-1]
-    assert last["estimators"]["isage"]["removal"] == "conditional"
-    assert last["importance"]["isage"] != last["importance"]["marginal"]

@@ -18,7 +18,7 @@ from explain_core import (
     StreamExplainer,
     learner_of,
 )
-from explain_core.foreign import dumps, loads
+from explain_core.foreign import dumps
 from explain_core.importance.group import EstimatorGroup
 from explain_core.losses import LABEL_FREE, get, moved
 from explain_core.models import wrap
@@ -117,33 +117,6 @@ def test_records_without_a_label_teach_the_model_nothing_and_are_explained_where
     n = {name: explanation.n for name, explanation in mixed.explanation.items()}
     assert n == {"ipfi": 589, "isage": 589, "moves": 1_180, "shares": 1_180}
     assert mixed.newest.explained.unlabelled == 600 and mixed.records == 600
-
-
-@pytest.mark.parametrize("every", [1, 3])
-@pytest.mark.parametrize("cut", [1, 19, 20, 21, 150, 333])
-def test_a_stream_that_was_stored_goes_on_as_if_it_had_not_been(cut, every):
-    watched = Alarming(
-        subjects=("loss", "importance", "missing"), one_in=1_000, warm_up=50, baseline=50, min_change=0.0
-    )
-
-    def made():
-        return stream("regression", alarms=watched, drift=None, every=every)
-
-    def feed(explainer, part):
-        events = []
-        for i, (x, y) in part:
-            x = {**x, "a": x["a"] + 5.0 * (i > 250)}
-            events += explainer.update(x, y) if i % 2 else explainer.update_unlabelled(x)
-        return events
-
-    data = list(enumerate(y for y in records(400)))
-    whole, first, second = made(), made(), made()
-    events = feed(whole, data)
-    before = feed(first, data[:cut])
-    stored = msgspec.msgpack.encode(first.state(dumps))
-    second.restore(msgspec.msgpack.decode(stored, type=type(first.state(dumps))), loads)
-    assert before + feed(second, data[cut:]) == events
-    assert msgspec.msgpack.encode(second.state(dumps)) == msgspec.msgpack.encode(whole.state(dumps))
 
 
 def test_a_change_of_the_inputs_raises_an_alarm_without_any_label():

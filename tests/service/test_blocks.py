@@ -63,9 +63,23 @@ CASES = {
         "binary",
         {"explainers": FREE[2:], "alarms": ALARMS, "drift": SHIFTS | {"on_alarm": True}},
     ),
+    "without labels where there are some": (
+        "regression",
+        {"explainers": FREE, "alarms": ALARMS, "explain": {"every": 3}, "record": {"unlabelled": "predict"}},
+    ),
     "uniform": (
         "binary",
         {"explainers": [{**kind, "reservoir": {"kind": "uniform", "size": 20}} for kind in (IPFI, ISAGE)]},
+    ),
+    "from the reservoir, and groups": (
+        "binary",
+        {"explainers": [{**kind, "groups": {"g": ["a", "b"]}} for kind in (IPFI, ISAGE | {"empty": "reservoir"})]},
+    ),
+    "conditional": ("binary", {"explainers": [IPFI, ISAGE | {"removal": "conditional"}], "explain": {"every": 4}}),
+    **{f"curves, {name}": ("binary", {"partial_dependence": {"top": 2, "every": 7}, "model": {"name": name}}) for name in ("linear", "forest")},
+    "rows": (
+        "binary",
+        {"rows": {"enabled": True}, "explainers": BY, "emit": {"every": 20, "periods": [100]}, "challenger": {"name": "tree"}},
     ),
     "weight, time and id": ("binary", {"record": NAMED}),
     "features by name": ("binary", {"record": {**NAMED, "features": ["b", "colour", "a", "missing"]}}),
@@ -147,11 +161,12 @@ CASES = {
             "by header": {"record": {**NAMED, "model_version": "header:by", "features": ["colour", "flag", "late", "b", "a"]}},
             "and what they served": {"record": {"model_version": "by", "prediction": "p"}},
             "and a challenger": {"challenger": {"name": "linear", "every": 2}, "explainers": BY},
+            "and a challenger of its own code": {"challenger": {"factory": "river.linear_model:LogisticRegression", "learner": "river", "every": 2}, "drift": SHIFTS},
             "and a challenger that never learns": {"challenger": {"uri": "v3", "static": True, "every": 1, "shift_every": 5}, "emit": {"every": 4}},
         }.items()
     },
 }  # fmt: skip
-ONE_BY_ONE = {"records around an alarm, static"}
+ONE_BY_ONE = {"records around an alarm, static", "conditional", "versions, and a challenger of its own code"}
 """A model of its own code."""
 
 

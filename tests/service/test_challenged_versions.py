@@ -76,27 +76,6 @@ def test_a_challenger_learns_the_records_of_all_versions(tmp_path, challenger):
         assert shared.predict(row) == alone.explained.model.predict(row)
 
 
-def test_a_restored_state_continues_with_the_same_bytes(tmp_path):
-    given = FOREIGN  # others: test_blocks
-    how = {
-        "drift": {"enabled": True, "window": 40, "bootstrap": 2},
-        "models": {"close_after": 70, "max_open": 2},
-    }
-    rows = records([*ORDER[:90], *["v3", "v1"] * 45, *["v2", "v3"] * 20])
-    whole = line_of(tmp_path, given, **how)
-    expected = whole.fold(rows)
-    for cut in (0, 1, 57, 93, 171):
-        line = line_of(tmp_path, given, **how)
-        first = line.fold(rows[:cut])
-        again = line.restart()
-        assert encode(again.state) == encode(line.state)
-        assert first + again.fold(rows[cut:]) == expected
-        assert (again.state.fold_digest, encode(again.state)) == (
-            whole.state.fold_digest,
-            encode(whole.state),
-        )
-
-
 def test_the_features_are_those_of_the_version_and_of_the_challenger_s_file(tmp_path):
     challenger = file_of(tmp_path, "d", ["d", "a"])
     rows = [{**x, "d": x["b"], "e": 1.0} for x in records(["v1"] * 60)]

@@ -51,13 +51,6 @@ def test_the_estimate_is_told_apart_from_the_loss_with_its_error_and_what_it_can
     assert driver.explanations[0].estimated_loss["cross_entropy"].value is None
 
 
-def test_the_bytes_are_the_same_after_restarts_and_in_blocks():
-    driver = FoldDriver(ASKED)
-    driver.send(given(2_400))
-    assert driver.explanations[-1].estimated_loss["cross_entropy"].value is not None
-    driver.verify(every=1_100)
-
-
 def test_without_the_setting_messages_say_nothing_of_it():
     state = new_state(record={"unlabelled": "predict"}, emit={"every": 20})
     found = messages(fold(state, list(given(100))))

@@ -72,26 +72,6 @@ def test_equal_models_use_nothing_otherwise():
     assert shift.sentence.startswith("no difference seen in how the model and the challenger use features")
 
 
-@pytest.mark.parametrize("task", ["binary", "regression"])
-def test_the_bytes_are_the_same_after_restarts_and_in_blocks(task):
-    driver = FoldDriver(
-        {
-            "model.task": task,
-            "model.name": "linear",
-            "challenger.name": "tree",
-            "challenger.shift_every": 5,
-            "record.unlabelled": "predict",
-            "emit.every": 300,
-        }
-    )
-    driver.send(
-        value | {"label": value["a"]} if task == "regression" and "label" in value else value
-        for value in given(1_200, 0.8)
-    )
-    assert driver.explanations[-1].challenger.explanation_shift.records > 100
-    driver.verify(every=500)
-
-
 def test_without_the_setting_messages_say_nothing_of_it():
     state = new_state(challenger={"name": "linear"}, emit={"every": 20})
     found = messages(fold(state, list(given(100))))

@@ -14,9 +14,8 @@ from explain_client.fold import FIRST_TIMESTAMP, FoldDriver
 from explain_client.frames import to_pandas
 from explain_client.messages import Row
 from explain_core.packing import zstd
-from explain_sidecar.fold.partition import PartitionState
 from tests.documentation import blocks
-from tests.folds import fold, record, settings, values
+from tests.folds import values
 
 ASKED = {"rows.enabled": True, "model.name": "linear", "record.timestamp": "at"}
 HOUR = 3_600_000
@@ -115,23 +114,6 @@ def test_rows_have_a_chain_of_their_own_and_change_no_other_message(driven):
     without.send(json.loads(record.value) for record in driven._inputs)
     assert without.explanations == driven.explanations and without.alarms == driven.alarms
     assert without.rows == []
-
-
-def test_rows_are_the_same_bytes_after_restarts_and_in_blocks(driven):
-    driven.verify(every=379)
-    chosen = settings(rows={"enabled": True}, emit={"every": 100, "periods": [500]})
-    state, objects = PartitionState(chosen, 3), values(1_500)
-    slow = [out for out in fold(state, objects) if out.destination == "rows"]
-    fast, blocks_of = PartitionState(chosen, 3), []
-
-    waiting = [record(offset, value) for offset, value in enumerate(objects)]
-    while waiting:
-        folded, outputs = fast.fold(waiting)
-        if not folded:
-            folded, outputs = waiting[:1], fast.step(waiting[0])
-        blocks_of += [out for out in outputs if out.destination == "rows"]
-        waiting = waiting[len(folded) :]
-    assert blocks_of == slow and len(slow) > 0
 
 
 @pytest.mark.parametrize("of", ["driven", "compared"])

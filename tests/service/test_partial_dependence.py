@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from explain_client import Explanation
-from explain_client.fold import FoldDriver
 from explain_core.foreign import dumps, loads
 from explain_core.state import StateError
 from explain_sidecar.errors import SettingsError
@@ -18,8 +17,7 @@ from explain_sidecar.http.feed import Feed
 from explain_sidecar.http.sentences import sentence
 from explain_sidecar.http.views import Page, ViewSelection
 from explain_sidecar.settings import load_settings
-from explain_sidecar.snapshots.snapshot import encode
-from tests.folds import SMALL, fold, messages, new_state, record, restored, settings, values
+from tests.folds import SMALL, fold, messages, new_state, record, settings, values
 
 ASKED = {"partial_dependence": {"features": ["a"], "every": 5, "points": 4}, "emit": {"every": 20}}
 LINEAR = {"model": {"name": "linear"}, "explainers": SMALL}
@@ -70,27 +68,6 @@ def test_with_it_nothing_else_is_another():
     for one, other in zip(told, plain, strict=True):
         assert {**one, "digest": 0, "partial_dependence": []} == {**other, "digest": 0}
     assert state.fold_digest == without.fold_digest
-
-
-@pytest.mark.parametrize("name", ["linear", "tree"])
-def test_blocks_restarts_and_single_records_give_the_same_bytes(name):
-    asked = {"model.name": name, "emit.every": 20, "partial_dependence.top": 2, "partial_dependence.every": 7}
-    driver = FoldDriver(asked)
-    driver.send(values(400))
-    driver.verify(every=37)
-    assert driver.explanations[-1].partial_dependence
-    state = new_state(**ASKED, **{**LINEAR, "model": {"name": name}})
-    waiting = [record(offset, value) for offset, value in enumerate(values(400))]
-    outputs, in_blocks = [], 0
-    while waiting:
-        folded, found = state.fold(waiting[:70])
-        in_blocks += len(folded)
-        outputs += found if folded else state.step(waiting[0])
-        waiting = waiting[len(folded) or 1 :]
-        if len(waiting) % 9 == 0:
-            state = restored(encode(state), state.settings)
-    alone = fold(new_state(**ASKED, **{**LINEAR, "model": {"name": name}}), values(400))
-    assert [out.value for out in outputs] == [out.value for out in alone] and in_blocks > 200
 
 
 def test_records_without_a_label_count_too():

@@ -28,7 +28,7 @@ from explain_sidecar.snapshots.snapshot import (
     load,
     take,
 )
-from tests.folds import SMALL, fold, new_state, settings, values
+from tests.folds import fold, new_state, settings, values
 from tests.folds import restored as decoded
 from tests.models import Majority
 
@@ -100,24 +100,6 @@ def test_a_restored_state_continues_as_if_nothing_had_happened(task, factory, pa
     assert len(expected) == 21
     assert found == expected
     assert half.fold_digest == whole.fold_digest
-
-
-@pytest.mark.parametrize("kind", ["geometric", "uniform"])
-def test_explainers_of_every_kind_continue_too(kind):
-    explainers = [
-        {**explainer, "reservoir": {"size": 20, "kind": kind}, "losses": ["brier", "zero_one"]}
-        for explainer in SMALL
-    ]
-    explainers.append(
-        {**explainers[1], "name": "from the reservoir", "empty": "reservoir", "groups": {"g": ["a", "b"]}}
-    )
-    known, given = settings(explainers=explainers), values(200)
-    whole = new_state(explainers=explainers)
-    expected = fold(whole, given)
-    half = new_state(explainers=explainers)
-    found = fold(half, [*given[:70]])
-    half = restored(half, known)
-    assert found + fold(half, given[70:]) == expected
 
 
 def test_explainers_of_a_restored_state_share_their_model_and_reservoir():
