@@ -10,7 +10,7 @@ from explain_client import Explanation, SchemaError
 from explain_core.artefacts.ensemble import TreeEnsemble
 from explain_sidecar.commands import config
 from explain_sidecar.commands.tail import view
-from explain_sidecar.errors import SettingsError, SnapshotError, UserError
+from explain_sidecar.errors import SnapshotError, UserError
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.metrics import measure
 from explain_sidecar.fold.models import foreign_code, labels_of, load_challenger, record_settings
@@ -18,7 +18,6 @@ from explain_sidecar.fold.partition import FoldError, PartitionState
 from explain_sidecar.fold.sizes import CELL
 from explain_sidecar.http.feed import Feed
 from explain_sidecar.http.views import Page, ViewSelection
-from explain_sidecar.settings import load_settings
 from explain_sidecar.snapshots.snapshot import encode
 from tests.core.artefacts import trained
 from tests.folds import fold, fold_with_restores, messages, new_state, restored, settings, values
@@ -163,33 +162,6 @@ def test_a_message_of_another_shape_is_refused_by_the_client(change):
         Explanation.from_json(json.dumps(body).encode())
     del body["challenger"]
     assert Explanation.from_json(json.dumps(body).encode()).challenger is None
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        (
-            {"params": {"a": 1}},
-            r"challenger.params .*: is set without challenger.name, challenger.factory or challenger.uri",
-        ),
-        ({"confidence": 0.9}, r"challenger.confidence .*: is set without"),
-        ({"uri": "m", "factory": "a:b"}, r"challenger.factory .*: and uri are both given"),
-        ({"name": "tree", "factory": "a:b"}, r"challenger.factory .*: and name are both given"),
-        (
-            {**TREE, "limits": {"brier": 2}},
-            r"challenger.limits.brier .*: no explainer has this loss; there are cross_entropy",
-        ),
-        ({**TREE, "limits": {"cross_entropy": 0}}, "challenger.limits.cross_entropy"),
-        ({**TREE, "task": "binary"}, "challenger.task"),
-        (
-            {**TREE, "classes": ["a", "b"]},
-            r"challenger.classes .*: describes the file of challenger.uri, which is not set",
-        ),
-    ],
-)
-def test_settings_of_a_challenger_that_make_no_sense_are_refused(given, words):
-    with pytest.raises(SettingsError, match=words):
-        load_settings(environ={}, overrides={"challenger": given})
 
 
 @pytest.mark.parametrize(

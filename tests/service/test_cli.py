@@ -205,8 +205,8 @@ def test_wrong_usage_is_status_2_and_names_what_is_wrong(
     assert word in captured.err and captured.out == ""
 
 
-def test_wrong_setting_is_status_2_on_stderr_without_a_traceback() -> None:
-    done = _run("config", "show", EXPLAIN_EMIT__EVRY="1")
+def test_wrong_setting_is_status_2_on_stderr_without_a_traceback(run: Run) -> None:
+    done = run("config", "show", EXPLAIN_EMIT__EVRY="1")
     assert (done.returncode, done.stdout) == (2, "")
     assert "error: emit.evry" in done.stderr and "EXPLAIN_EMIT__EVERY" in done.stderr
     assert "Traceback" not in done.stderr
@@ -316,11 +316,11 @@ def test_config_check_keeps_what_a_model_prints_off_stdout() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_prints_a_script_and_the_script_finds_commands(shell: str) -> None:
-    script = _run("completion", shell)
+def test_completion_prints_a_script_and_the_script_finds_commands(shell: str, run: Run) -> None:
+    script = run("completion", shell)
     assert script.returncode == 0 and "_EXPLAIN_SIDECAR_COMPLETE" in script.stdout
     asked = {"COMP_WORDS": "explain-sidecar dead-letters re", "COMP_CWORD": "2" if shell != "fish" else "re"}
-    found = _run(_EXPLAIN_SIDECAR_COMPLETE=f"{shell}_complete", **asked)
+    found = run(_EXPLAIN_SIDECAR_COMPLETE=f"{shell}_complete", **asked)
     assert "replay" in found.stdout and "show" not in found.stdout
 
 

@@ -9,8 +9,6 @@ from explain_core.state import StateError
 from explain_core.stream.models import ModelData
 from explain_core.stream.recent import Question
 from explain_core.stream.rows import Rows
-from explain_sidecar.errors import SettingsError
-from explain_sidecar.settings import load_settings
 from tests.changes import Epochs
 from tests.folds import fold, fold_with_restores, new_state, record, settings
 from tests.service.test_alarms import EARLY, ONE, STATIC
@@ -165,29 +163,6 @@ def test_records_that_are_none_are_refused(rows):
     for wrong in (changed, None, learning, *asked):
         with pytest.raises(StateError):
             new_state(**known).restore(msgspec.structs.replace(data, recent=wrong), bytes)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"drift": {"on_alarm": True}, "alarms": {"enabled": True}}, "drift.enabled is false"),
-        ({"drift": {"enabled": True, "on_alarm": True}}, "set alarms.enabled, with more than rejected"),
-        (
-            {
-                "drift": {"enabled": True, "on_alarm": True},
-                "alarms": {"enabled": True, "subjects": ["rejected"]},
-            },
-            "set alarms.enabled, with more than rejected",
-        ),
-        (
-            {"drift": {"enabled": True, "on_alarm": True, "period": 60}, "alarms": {"enabled": True}},
-            "with drift.on_alarm there are none",
-        ),
-    ],
-)
-def test_settings_without_an_alarm_to_wait_for_are_refused(given, message):
-    with pytest.raises(SettingsError, match=message):
-        load_settings(overrides=given, environ={})
 
 
 def test_an_alarm_about_a_version_asks_of_the_records_that_it_served(tmp_path):

@@ -2,14 +2,11 @@
 
 import random
 
-import pytest
-
 from explain_client import EstimatedLoss, Explanation
 from explain_client.alarm_words import UNSEEN
 from explain_client.fold import FoldDriver
 from explain_core.estimated import BLIND
 from explain_sidecar.commands.tail import view
-from explain_sidecar.errors import SettingsError
 from explain_sidecar.settings import load_settings
 from tests.folds import fold, messages, new_state
 
@@ -68,11 +65,6 @@ def test_tail_says_it_in_a_line():
     assert "log loss of records without a label: not estimated yet" in lines
 
 
-def test_it_needs_records_without_a_label():
-    with pytest.raises(SettingsError, match=r"explain.estimated_loss.*set record.unlabelled to predict"):
-        load_settings(environ={}, overrides={"explain": {"estimated_loss": True}})
-
-
 def test_an_earlier_message_has_no_estimate():
     assert Explanation.__dataclass_fields__["estimated_loss"].metadata["absent"] == {}
     assert EstimatedLoss(None, None, None, 0, 0.0, None, 0.0, None, ()).sentence("brier") == (
@@ -104,10 +96,3 @@ def test_without_a_change_there_is_no_such_alarm():
     driver = FoldDriver({**ASKED, **WATCHED})
     driver.send(given(6_000))
     assert driver.explanations[-1].estimated_loss["cross_entropy"].value is not None and not driver.alarms
-
-
-def test_such_an_alarm_needs_the_estimate():
-    with pytest.raises(
-        SettingsError, match=r"alarms.subjects.*estimated_loss needs the estimate; set explain.estimated_loss"
-    ):
-        load_settings(environ={}, overrides={"alarms": {"enabled": True, "subjects": ["estimated_loss"]}})

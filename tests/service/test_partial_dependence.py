@@ -10,13 +10,11 @@ import pytest
 from explain_client import Explanation
 from explain_core.foreign import dumps, loads
 from explain_core.state import StateError
-from explain_sidecar.errors import SettingsError
 from explain_sidecar.fold.carry import carried, carry_over
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.http.feed import Feed
 from explain_sidecar.http.sentences import sentence
 from explain_sidecar.http.views import Page, ViewSelection
-from explain_sidecar.settings import load_settings
 from tests.folds import SMALL, fold, messages, new_state, record, settings, values
 
 ASKED = {"partial_dependence": {"features": ["a"], "every": 5, "points": 4}, "emit": {"every": 20}}
@@ -142,21 +140,6 @@ def test_curves_go_on_under_other_settings_and_begin_anew_under_their_own():
         else:
             same = after.explained.followed.curves == state.explained.followed.curves
             assert same == kept
-
-
-def test_what_is_asked_for_and_cannot_be_is_refused_with_the_remedy():
-    def refused(**asked):
-        with pytest.raises(SettingsError) as error:
-            load_settings(environ={}, overrides=asked)
-        return str(error.value)
-
-    said = refused(partial_dependence={"features": ["a", "a"]})
-    assert "partial_dependence.features" in said and "'a' twice" in said
-    said = refused(partial_dependence={"features": ["z"]}, record={"features": ["a"]})
-    assert "'z' is not among record.features" in said
-    assert "name the class" in refused(partial_dependence={"top": 1}, model={"task": "multiclass"})
-    said = refused(partial_dependence={"top": 1, "label": "up"}, model={"task": "regression"})
-    assert "'up' is a class" in said
 
 
 def test_the_dashboard_says_which_way_a_driver_moves_the_prediction_and_has_its_curve():

@@ -14,12 +14,12 @@ from explain_client.words import signed
 from explain_core.foreign import dumps, loads
 from explain_core.state import StateError
 from explain_core.stream.reasoner import background_digest
-from explain_sidecar.errors import SettingsError, UserError
+from explain_sidecar.errors import UserError
 from explain_sidecar.fold.carry import carried, carry_over
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.partition import FoldError
 from explain_sidecar.fold.selection import Choice
-from explain_sidecar.settings import PredictionSettings, load_settings
+from explain_sidecar.settings import PredictionSettings
 from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import SMALL, fold, messages, new_state, record, restored, settings, size, values
 
@@ -179,17 +179,7 @@ def test_blocks_take_the_records_between_those_that_are_chosen():
     assert in_blocks > 450
 
 
-def test_what_is_asked_for_and_cannot_be_is_refused_with_the_remedy():
-    def refused(**asked):
-        with pytest.raises(SettingsError) as error:
-            load_settings(environ={}, overrides=asked)
-        return str(error.value)
-
-    where = refused(predictions={"enabled": True, "where": {"a": []}})
-    assert "predictions.where.a" in where and "has no values" in where
-    said = refused(predictions={"enabled": True, "label": "up"}, model={"task": "regression"})
-    assert "predictions.label" in said and "'up' is a class" in said
-    assert "predictions.top" in refused(predictions={"top": 101})
+def test_what_cannot_be_explained_is_refused_with_the_remedy():
     with pytest.raises(UserError, match=r"^predictions\.space: margin, .* use space='prediction'"):
         new_state(model={"name": "forest"}, predictions={**ON, "space": "margin"})
     explainers = [{"kind": "ipfi", "reservoir": {"size": 20_000}}]

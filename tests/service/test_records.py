@@ -246,19 +246,6 @@ def test_deletes_are_skipped_or_dead_letters():
     assert refusal({"after": None}, root="after", deletes="dead_letter").error_class == "null_value"
 
 
-@pytest.mark.parametrize(
-    ("where", "text"),
-    [
-        ({"a": []}, "name at least one"),
-        ({"schema:id": [1]}, "schema:name"),
-        ({"header:": [1]}, "names nothing"),
-    ],
-)
-def test_a_selection_that_means_nothing_is_refused(where, text):
-    with pytest.raises(ValueError, match=text):
-        RecordSettings(where=where)
-
-
 @pytest.mark.parametrize("role", ["label", "weight", "timestamp", "id", "prediction"])
 def test_a_role_whose_field_has_dots_in_its_name_is_no_feature(role: str) -> None:
     data = GOOD | {"user.role": 1}

@@ -173,8 +173,3 @@ def test_each_version_is_compared_with_its_own_model_and_a_restored_state_goes_o
     line = VersionedPartition(named)
     first = line.fold(given[:33])
     assert first + line.restart().fold(given[33:]) == found
-
-
-def test_the_prediction_cannot_be_a_feature():
-    with pytest.raises(ValueError, match="'p' is also among"):
-        Settings(record={"features": ["a", "p"], "prediction": "p"})

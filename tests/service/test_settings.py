@@ -11,6 +11,8 @@ from explain_sidecar.settings import Settings, effective, load_settings
 from explain_sidecar.settings.kafka import OWNED_KEYS
 from explain_sidecar.settings.sources import walk
 
+VERSIONS = "models: {uris: {a: m}}\nrecord: {model_version: v}"
+
 
 def _file(folder: Path, text: str, name: str = "sidecar.yaml") -> Path:
     path = folder / name
@@ -170,6 +172,79 @@ def test_every_problem_is_listed_at_once_with_name_value_source_and_meaning(tmp_
             ["model.on_new_partition", "'merge'", "cannot be merged", "use copy"],
         ),
         ("model: {factory: river.forest}", ["model.factory", "'river.forest'", "module:Class"]),
+        ("model: {uri: m, factory: a:b}", ["model.factory", "and uri are both given"]),
+        ("model: {uri: m, static: false}", ["never learns"]),
+        ("model: {classes: [a, b]}", ["model.uri, which is not set"]),
+        ("model: {features: [a]}", ["model.uri, which is not set"]),
+        ("models: {pattern: m}\nrecord: {model_version: v}", ["write {version} where the version"]),
+        ("models: {uris: {a: m}}", ["record.model_version", "is missing"]),
+        ("record: {model_version: v}", ["names versions, and models has none"]),
+        (f"{VERSIONS}\nmodel: {{uri: m}}", ["model.uri", "and models are both given"]),
+        (f"{VERSIONS}\nmodel: {{static: false}}", ["never learn"]),
+        (f"models: {{uris: {{{'x' * 201}: m}}}}\nrecord: {{model_version: v}}", ["models.uris"]),
+        ("models: {uris: {a: m}}\nrecord: {model_version: 'header:'}", ["names nothing"]),
+        (
+            "challenger: {params: {a: 1}}",
+            ["challenger.params", "is set without challenger.name, challenger.factory or challenger.uri"],
+        ),
+        ("challenger: {confidence: 0.9}", ["challenger.confidence", "is set without"]),
+        ("challenger: {uri: m, factory: a:b}", ["challenger.factory", "and uri are both given"]),
+        ("challenger: {name: tree, factory: a:b}", ["challenger.factory", "and name are both given"]),
+        (
+            "challenger: {name: tree, limits: {brier: 2}}",
+            ["challenger.limits.brier", "no explainer has this loss; there are cross_entropy"],
+        ),
+        ("challenger: {name: tree, limits: {cross_entropy: 0}}", ["challenger.limits.cross_entropy"]),
+        ("challenger: {name: tree, task: binary}", ["challenger.task"]),
+        (
+            "challenger: {name: tree, classes: [a, b]}",
+            ["challenger.classes", "describes the file of challenger.uri, which is not set"],
+        ),
+        (
+            "explainers: [{kind: ipfi, by: c}]\nrecord: {features: [a, b]}",
+            ["'c' is not among record.features"],
+        ),
+        ("explainers: [{kind: ipfi, by: a, segments: 0}]", ["explainers.0.segments"]),
+        ("alarms: {enabled: true, subjects: [segments]}", ["has segments, and no", "set explainers.by"]),
+        (
+            "alarms: {enabled: true, subjects: [segment_importance]}",
+            ["has segment_importance, and no explainer has segments; set explainers.by"],
+        ),
+        (
+            "alarms: {enabled: true, subjects: [estimated_loss]}",
+            ["alarms.subjects", "estimated_loss needs the estimate; set explain.estimated_loss"],
+        ),
+        (
+            "explain: {estimated_loss: true}",
+            ["explain.estimated_loss", "set record.unlabelled to predict"],
+        ),
+        ("drift: {on_alarm: true}\nalarms: {enabled: true}", ["drift.enabled is false"]),
+        ("drift: {enabled: true, on_alarm: true}", ["set alarms.enabled, with more than rejected"]),
+        (
+            "drift: {enabled: true, on_alarm: true}\nalarms: {enabled: true, subjects: [rejected]}",
+            ["set alarms.enabled, with more than rejected"],
+        ),
+        (
+            "drift: {enabled: true, on_alarm: true, period: 60}\nalarms: {enabled: true}",
+            ["with drift.on_alarm there are none"],
+        ),
+        ("partial_dependence: {features: [a, a]}", ["partial_dependence.features", "'a' twice"]),
+        (
+            "partial_dependence: {features: [z]}\nrecord: {features: [a]}",
+            ["'z' is not among record.features"],
+        ),
+        ("partial_dependence: {top: 1}\nmodel: {task: multiclass}", ["name the class"]),
+        ("partial_dependence: {top: 1, label: up}\nmodel: {task: regression}", ["'up' is a class"]),
+        ("predictions: {enabled: true, where: {a: []}}", ["predictions.where.a", "has no values"]),
+        (
+            "predictions: {enabled: true, label: up}\nmodel: {task: regression}",
+            ["predictions.label", "'up' is a class"],
+        ),
+        ("predictions: {top: 101}", ["predictions.top"]),
+        ("record: {features: [a, p], prediction: p}", ["'p' is also among"]),
+        ("record: {where: {a: []}}", ["name at least one"]),
+        ("record: {where: {'schema:id': [1]}}", ["schema:name"]),
+        ("record: {where: {'header:': [1]}}", ["names nothing"]),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(tmp_path: Path, text: str, words: list[str]) -> None:

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from explain_core.artefacts.ensemble import TreeEnsemble
 from explain_sidecar.errors import SnapshotError, UserError
@@ -119,18 +118,6 @@ def messages_of_letters(outputs):
         for output in outputs
         if output.destination == "dead_letters"
     ]
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"uri": "m", "factory": "river.tree:HoeffdingTreeClassifier"}, "factory: and uri are both given"),
-        ({"uri": "m", "static": False}, "never learns"),
-    ],
-)
-def test_settings_that_contradict_each_other_are_refused(given, words):
-    with pytest.raises(ValidationError, match=words):
-        ModelSettings(**given)
 
 
 def test_what_the_file_is_not_is_said(path, tmp_path):

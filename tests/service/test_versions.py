@@ -6,19 +6,18 @@ import random
 
 import msgspec
 import pytest
-from pydantic import ValidationError
 
 from explain_core.artefacts import mlflow
 from explain_core.artefacts.artefact import ArtefactError
 from explain_sidecar.commands.config import check
 from explain_sidecar.commands.sampling import tally
-from explain_sidecar.errors import SettingsError, SnapshotError, UserError
+from explain_sidecar.errors import SnapshotError, UserError
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.metrics import measure
 from explain_sidecar.fold.models import forget_artefacts, version_artefact
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.fold.version_source import ABSENT_SECONDS
-from explain_sidecar.settings import Settings, load_settings
+from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import FIRST_TIMESTAMP, messages, record, restored
 from tests.versions import (
@@ -286,28 +285,6 @@ def test_where_versions_are_does_not_count_and_what_they_are_does(tmp_path):
         restored(
             encode(line.state), Settings(model={"uri": str(tmp_path / "v1.json")}, explainers=EXPLAINERS)
         )
-
-
-@pytest.mark.parametrize(
-    ("yaml", "words"),
-    [
-        ("models: {pattern: m}\nrecord: {model_version: v}", "write {version} where the version"),
-        ("models: {uris: {a: m}}", "record.model_version .*is missing"),
-        ("record: {model_version: v}", "names versions, and models has none"),
-        ("models: {uris: {a: m}}\nrecord: {model_version: v}\nmodel: {uri: m}", "model.uri .*and models are both given"),
-        ("models: {uris: {a: m}}\nrecord: {model_version: v}\nmodel: {static: false}", "never learn"),
-        ("models: {uris: {a: m}}\nrecord: {model_version: 'header:'}", "names nothing"),
-        ("model: {classes: [a, b]}", "model.uri, which is not set"),
-        ("model: {features: [a]}", "model.uri, which is not set"),
-    ],
-)  # fmt: skip
-def test_settings_that_contradict_each_other_are_refused(tmp_path, yaml, words):
-    config = tmp_path / "settings.yaml"
-    config.write_text(yaml)
-    with pytest.raises(SettingsError, match=words):
-        load_settings(config, {})
-    with pytest.raises(ValidationError):
-        Settings(models={"uris": {"x" * 201: "m"}}, record={"model_version": "v"})
 
 
 def test_config_check_shows_the_versions_that_are_named(tmp_path, capsys):
