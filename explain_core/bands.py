@@ -50,13 +50,12 @@ def ends(value: Array, spread: Spread, confidence: float, band: Band = "normal")
     if band == "chebyshev":
         t = np.maximum(t, half_width(band, confidence))
     out = np.empty((2, *t.shape))
-    engine.ends(
-        np.ascontiguousarray(value).reshape(-1),
-        np.array(spread).reshape(4, -1),
-        t.reshape(-1),
-        out.reshape(2, -1),
-    )
+    engine.ends(*_flat(value, spread), t.reshape(-1), out.reshape(2, -1))
     return out[0], out[1]
+
+
+def _flat(value: Array, spread: Spread) -> tuple[Array, Array]:
+    return np.ascontiguousarray(value).reshape(-1), np.array(spread).reshape(4, -1)
 
 
 def p_value(value: Array, spread: Spread) -> Array:
@@ -67,15 +66,9 @@ def p_value(value: Array, spread: Spread) -> Array:
     >>> np.round(p, 3).tolist()
     [0.025, 0.841]
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = value / spread.std
-        g = spread.skewness
-        # A mean below 0 by more than the widening is none the less above 0 if the side of the skew is the lower one.
-        t = t / np.where((g < 0.0) & (t > 0.0), 1.0 + spread.wider, 1.0)
-        y = t + g * t * t / 3.0 + g * g * t * t * t / 27.0 + g / 6.0
-        found = stdtr(spread.freedom, -y)
-    found = np.where(spread.std > 0.0, found, np.where(value > 0.0, 0.0, 1.0))
-    result: Array = np.where(np.isfinite(spread.std), found, 1.0)
+    out = np.empty(value.shape)
+    engine.studentised(*_flat(value, spread), out.reshape(-1))
+    result: Array = stdtr(spread.freedom, -out)
     return result
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -162,6 +163,8 @@ class Periods:
         ending = [name for name in dict.fromkeys([str(THOUSAND), *lengths]) if name not in (ALARM, ALL)]
         self._open = [Period(name) for name in (*ending, ALARM, ALL)]
         self._newest: list[dict[str, Array]] = []
+        self._closed: dict[str, Array | None] = {}
+        """Sums over the newest thousands that are closed, as far as they were asked for."""
         self._shown = set(lengths)
 
     def begin(self, offset: int, timestamp: int) -> None:
@@ -191,7 +194,7 @@ class Periods:
                 continue
             self._open[place] = Period(period.name, records, offset, timestamp)
             if period.name == str(THOUSAND):
-                self._newest = [*self._newest[1 - NEWEST :], period.sums]
+                self._newest, self._closed = [*self._newest[1 - NEWEST :], period.sums], {}
             if place == first:
                 closed.append(period)
         if due:
@@ -226,10 +229,13 @@ class Periods:
         """The sums over the newest thousands and the open one."""
         opened = next(period for period in self._open if period.name == str(THOUSAND)).sums
         found: dict[str, Array] = {}
-        for sums in (*self._newest, opened):
-            for source in sources:
-                if source in sums:
-                    found[source] = _sum(found.get(source), sums[source])
+        for source in sources:
+            if source not in self._closed:
+                closed = [sums[source] for sums in self._newest if source in sums]
+                self._closed[source] = reduce(_sum, closed[1:], closed[0].copy()) if closed else None
+            parts = [of for of in (self._closed[source], opened.get(source)) if of is not None]
+            if parts:
+                found[source] = parts[0] if len(parts) == 1 else _sum(parts[0].copy(), parts[1])
         return found
 
     def state(self) -> PeriodsState:
@@ -250,7 +256,7 @@ class Periods:
             )
             period.records, period.offset, period.timestamp = stored.records, stored.offset, stored.timestamp
             period.sums = _restored(stored.sums, shapes)
-        self._newest = [_restored(sums, shapes) for sums in state.newest]
+        self._newest, self._closed = [_restored(sums, shapes) for sums in state.newest], {}
 
 
 def _driven(
@@ -263,16 +269,16 @@ def _driven(
     low, high = bands.ends(values[: d + 1], Spread(*(part[: d + 1] for part in spread)), 0.95)
     if not np.isfinite(low[d]) or not np.isfinite(low[:d]).any():
         return None
-    found = np.zeros(d, bool)
+    drivers: list[Driver] = []
     if low[d] > 0.0:
         p = bands.p_value(values[:d], Spread(*(part[:d] for part in spread)))
-        found = bands.holm(p, LEVEL) & (values[:d] >= SHARE * values[d])
-    always = values - bands.anytime(every.n, 0.05 / d) * spread.std > 0.0
-    drivers = [
-        Driver(features[j], float(values[j]), float(low[j]), float(high[j]), bool(always[d + 1 + j]))
-        for j in np.argsort(-values[:d], kind="stable")
-        if found[j]
-    ]
+        found = np.flatnonzero(bands.holm(p, LEVEL) & (values[:d] >= SHARE * values[d]))
+        found = found[np.argsort(-values[found], kind="stable")]
+        since_start = d + 1 + found
+        half = bands.anytime(every.n[since_start], 0.05 / d) * spread.std[since_start]
+        lasting = values[since_start] - half > 0.0
+        told = (part[found].tolist() for part in (values, low, high))
+        drivers = list(map(Driver, [features[j] for j in found.tolist()], *told, lasting.tolist()))
     n = int(of[0].max(initial=0.0))
     gain = float(values[d]), float(low[d]), float(high[d])
     return Driven(n, since_alarm, *gain, drivers, since, float(values[-1]))

@@ -1,6 +1,6 @@
 """Arithmetic of ``explain_core.smoothing``, whose docstring says what is computed, and of ``explain_core.models.empty.Performance``."""
 
-from libc.math cimport NAN, copysign, fabs, fmax, fmin, pow, sqrt
+from libc.math cimport INFINITY, NAN, copysign, fabs, fmax, fmin, isfinite, pow, sqrt
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
@@ -466,3 +466,18 @@ def ends(const double[::1] value, const double[:, ::1] spread, const double[::1]
         std, skewness, wider = spread[0, i], spread[1, i], 1.0 + spread[3, i]
         out[0, i] = value[i] - std * hall(t[i], skewness) * (wider if skewness < 0.0 else 1.0)
         out[1, i] = value[i] + -std * hall(-t[i], skewness) * (wider if skewness > 0.0 else 1.0)
+
+
+def studentised(const double[::1] value, const double[:, ::1] spread, double[::1] out):
+    """The quantile of Student's distribution at which the band of each cell begins at 0, see ``hall``; infinite where nothing varies, or nothing is known."""
+    cdef Py_ssize_t i
+    cdef double t, g
+    for i in range(value.shape[0]):
+        if not (isfinite(spread[0, i]) and spread[0, i] > 0.0):
+            out[i] = INFINITY if spread[0, i] == 0.0 and value[i] > 0.0 else -INFINITY
+            continue
+        t, g = value[i] / spread[0, i], spread[1, i]
+        # A mean below 0 by more than the widening is none the less above 0 if the side of the skew is the lower one.
+        if g < 0.0 and t > 0.0:
+            t /= 1.0 + spread[3, i]
+        out[i] = t + g * t * t / 3.0 + g * g * t * t * t / 27.0 + g / 6.0

@@ -224,6 +224,11 @@ class Performance:
         if len(losses) and self._n % BLOCK == 0:
             self.closed = self._smoother.end_block()
 
+    @property
+    def gains(self) -> Array:
+        """The mean gain under each loss, a view."""
+        return self._smoother.value[:, 1]
+
     def bands(self, confidence: float = 0.95, band: Band = "normal") -> tuple[Array, Array, Array]:
         """Value, low and high of each loss and of the gain, losses × 2; NaN where there are too few records for a band."""
         return self._smoother.value, *self._smoother.band(confidence, band)

@@ -41,11 +41,11 @@ class Worth:
         """Look at the losses after a record; a notice where the state has changed."""
         name = performance.losses[0].name
         model, empty, _ = performance.of(name)
-        values, _, high = performance.bands(CONFIDENCE)
-        gain, gain_high = float(values[0, 1]), float(high[0, 1])
-        slack = SLACK * abs(empty)
+        gain, slack = float(performance.gains[0]), SLACK * abs(empty)
         beyond = records >= LEAST and (not math.isfinite(model) or model > BEYOND * empty > 0.0)
-        if self.since is None and (beyond or gain_high < -slack):
+        if self.since is None and (
+            beyond or (gain < -slack and float(performance.bands(CONFIDENCE)[2][0, 1]) < -slack)
+        ):
             self.since = WorthData(position.offset, position.timestamp)
             return (
                 f"the model is worse than no model: {name} {model:.4g}, and {empty:.4g} without any feature; "
