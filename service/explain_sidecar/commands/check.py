@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from typing import cast
 
 import orjson
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource  # type: ignore[attr-defined]
 
 from explain_sidecar.commands.markers import identifiers, remarks
@@ -37,6 +38,7 @@ from explain_sidecar.kafka.clients import (
 )
 from explain_sidecar.kafka.errors import REMEDIES
 from explain_sidecar.kafka.input import record_of
+from explain_sidecar.kafka.reading import read_to
 from explain_sidecar.kafka.topics import NO_ID, WITHOUT_IDS, Topic, Topics, retention_warning, too_small
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.signatures import UNSIGNED, check_trust, read_keys
@@ -276,11 +278,8 @@ def _of_group(group: str, admin: AdminClient) -> set[AclOperation]:
 
 def _sample(settings: Settings, topic: Topic, found: Sampled, has_model: bool) -> Iterator[Finding]:
     """Decode the newest records, and fold them, as `run` would, and compare them with the settings."""
-    consumer = reading_consumer(settings)
-    try:
-        records = list(_newest(consumer, topic))
-    finally:
-        consumer.close()
+    with closing(reading_consumer(settings)) as consumer:
+        records = list(islice(_newest(consumer, topic), SAMPLE))
     if not records:
         yield Finding("sample", None, f"{topic.name} holds no records yet")
         return
@@ -343,25 +342,12 @@ def _format(settings: Settings, seen: RecordShape, *, foldable: bool) -> Finding
 def _newest(consumer: Consumer, topic: Topic) -> Iterator[tuple[int, InputRecord]]:
     """The newest records of a topic, about as many from each partition."""
     each = -(-SAMPLE // topic.partitions)
-    left = SAMPLE
     for partition in range(topic.partitions):
         where = TopicPartition(topic.name, partition)
         low, high = consumer.get_watermark_offsets(where, timeout=CONNECT_SECONDS)
         where.offset = max(low, high - each)
-        consumer.assign([where])
-        while where.offset < high and left:
-            message = consumer.poll(CONNECT_SECONDS)
-            if message is None:
-                raise UserError(
-                    f"{topic.name} partition {partition}: no record came within {CONNECT_SECONDS:g} s"
-                )
-            error = message.error()
-            if error is not None:
-                if error.code() == KafkaError._PARTITION_EOF:
-                    break
-                raise UserError(f"{topic.name} partition {partition}: {error.str()}")
+        for message in read_to(consumer, where, high):
             yield partition, record_of(message)
-            left -= 1
 
 
 def _print(findings: list[Finding], sampled: Sampled, as_json: bool) -> None:

@@ -25,10 +25,7 @@ def show(settings: Settings, *, as_json: bool = False, clean: bool = False) -> N
     A clean checkpoint needs no replay, so that a new build of the sidecar can take over.
     """
     records = settings.topics.records
-    found = Topics(settings).describe(records, settings.topics.checkpoints)
-    for name in (records, settings.topics.checkpoints):
-        if name not in found:
-            raise UserError(f"topic {name!r} is not on {settings.servers}; has the sidecar run yet?")
+    found = Topics(settings).written(records, settings.topics.checkpoints)
     keys = read_keys(settings.checkpoint)
     group = reading_consumer(settings, group=settings.app_id)
     reader = reading_consumer(settings)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import orjson
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from explain_client.messages import utc
 from explain_sidecar.commands.printing import print_rows
@@ -18,6 +18,7 @@ from explain_sidecar.fold.messages import LETTER_PREFIX, NOT_KEPT, letter_header
 from explain_sidecar.kafka.clients import CONNECT_SECONDS, ErrorLog, reading_consumer
 from explain_sidecar.kafka.errors import Aborted, Fenced
 from explain_sidecar.kafka.headers import read_headers
+from explain_sidecar.kafka.reading import read_to
 from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.stream import messages
 from explain_sidecar.kafka.topics import Topics
@@ -161,23 +162,10 @@ def _unreplayed(
     for position in committed:
         low, high = group.get_watermark_offsets(position, timeout=CONNECT_SECONDS)
         start = low if from_beginning or position.offset < low else position.offset
-        group.assign([TopicPartition(topic, position.partition, start)])
-        while start < high:
-            message = group.poll(CONNECT_SECONDS)
-            if message is None:
-                raise UserError(
-                    f"{topic} partition {position.partition}: no record came within {CONNECT_SECONDS:g} s"
-                )
-            error = message.error()
-            if error is None:
-                letter = _letter(message)
-                start = letter.offset + 1
-                if letter.reported.get("app_id") == settings.app_id:
-                    yield letter
-            elif error.code() == KafkaError._PARTITION_EOF:
-                break
-            else:
-                raise KafkaException(error)
+        for message in read_to(group, TopicPartition(topic, position.partition, start), high):
+            letter = _letter(message)
+            if letter.reported.get("app_id") == settings.app_id:
+                yield letter
 
 
 def _letter(message: Message) -> DeadLetter:

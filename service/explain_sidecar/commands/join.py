@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from explain_client.messages import utc
 from explain_sidecar.commands.printing import print_rows
 from explain_sidecar.errors import UserError
@@ -21,9 +23,8 @@ def show(settings: Settings, *, as_json: bool = False) -> None:
         raise UserError(
             f"join: there is no topic {name!r} on {settings.servers}; has `explain-sidecar join` run yet?"
         )
-    reader = reading_consumer(stage)
     rows = []
-    try:
+    with closing(reading_consumer(stage)) as reader:
         for partition in range(found[name].partitions):
             saved = newest(reader, name, partition)
             if saved is None:
@@ -39,8 +40,6 @@ def show(settings: Settings, *, as_json: bool = False) -> None:
                 }
                 | {"stream_time": None if time is None else utc(time).replace(microsecond=0)}
             )
-    finally:
-        reader.close()
     print_rows(rows, as_json)
     for row in rows:
         if row["events"] != sum(int(str(row[name])) for name in ("matched", "expired", "dropped", "pending")):

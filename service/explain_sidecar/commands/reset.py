@@ -180,11 +180,7 @@ def _epoch_before(sidecar: Stopped, partition: int, found: Found) -> Snapshot:
 
 def look_at(settings: Settings) -> Iterator[tuple[int, Manifest | None]]:
     """The newest whole manifest of each partition; None where there is none."""
-    topics = Topics(settings)
-    found = topics.describe(settings.topics.records, settings.topics.checkpoints)
-    for name in (settings.topics.records, settings.topics.checkpoints):
-        if name not in found:
-            raise UserError(f"topic {name!r} is not on {settings.servers}; has the sidecar run yet?")
+    found = Topics(settings).written(settings.topics.records, settings.topics.checkpoints)
     keys, reader = read_keys(settings.checkpoint), reading_consumer(settings)
     uncommitted = cache(partial(reading_consumer, settings, isolation_level="read_uncommitted"))
     try:

@@ -7,6 +7,7 @@ import heapq
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -31,7 +32,7 @@ from explain_sidecar.formats.writing import value_writer
 from explain_sidecar.kafka.clients import ErrorLog, reading_consumer, unreachable
 from explain_sidecar.kafka.headers import offset_of
 from explain_sidecar.kafka.input import record_of
-from explain_sidecar.kafka.reading import read
+from explain_sidecar.kafka.reading import read_to
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.files import MODEL, first_state, read_file, stored, write_file, written
@@ -182,18 +183,9 @@ def _history(settings: Settings, topic: str) -> Iterator[InputRecord]:
 
 
 def _log(settings: Settings, where: TopicPartition) -> Iterator[InputRecord]:
-    reader = reading_consumer(settings)
-    try:
-        low, high = reader.get_watermark_offsets(where, timeout=10)
-        reader.assign([TopicPartition(where.topic, where.partition, low)])
-        while low < high:
-            for message in read(reader, 1.0):
-                if message.error() is not None or offset_of(message) >= high:
-                    return  # what is left are control records
-                low = offset_of(message) + 1
-                yield record_of(message)
-    finally:
-        reader.close()
+    with closing(reading_consumer(settings)) as reader:
+        where.offset, high = reader.get_watermark_offsets(where, timeout=10)
+        yield from map(record_of, read_to(reader, where, high))
 
 
 def _write_model(settings: Settings, snapshot: Snapshot, file: Path, keys: Keys) -> PartitionState:
@@ -231,21 +223,10 @@ def _tell(snapshot: Snapshot) -> None:
 
 def _digests(sidecar: Stopped, partition: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
     """Offset and digest of each record from an offset up to another."""
-    where = TopicPartition(sidecar.records.name, partition, start)
-    sidecar.reader.assign([where])
-    try:
-        while start < end:
-            for message in read(sidecar.reader, 1.0):
-                if message.error() is not None:
-                    return
-                offset = offset_of(message)
-                if offset >= end:
-                    return
-                parts = (message.key(), message.value())
-                content = b"".join(b"-" if part is None else b"%d:%b" % (len(part), part) for part in parts)
-                yield offset, hashlib.blake2b(content, digest_size=16).digest()
-    finally:
-        sidecar.reader.unassign()
+    for message in read_to(sidecar.reader, TopicPartition(sidecar.records.name, partition, start), end):
+        parts = (message.key(), message.value())
+        content = b"".join(b"-" if part is None else b"%d:%b" % (len(part), part) for part in parts)
+        yield offset_of(message), hashlib.blake2b(content, digest_size=16).digest()
 
 
 def _tail(sidecar: Stopped, partition: int, offset: int) -> list[bytes]:

@@ -19,10 +19,9 @@ from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.version_source import VersionSource
 from explain_sidecar.formats.source import schema_source
 from explain_sidecar.kafka.checkpoints import Pointer
-from explain_sidecar.kafka.headers import offset_of
 from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.past import Past
-from explain_sidecar.kafka.reading import read
+from explain_sidecar.kafka.reading import read_to
 from explain_sidecar.kafka.recovery import Target
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.snapshot import Snapshot, Versions, load
@@ -125,16 +124,10 @@ def _folded(
     """The messages of the records up to the committed offset."""
     fetch, models = schema_source(settings), VersionSource(settings).find
     outputs: list[Output] = []
-    sidecar.reader.assign([TopicPartition(committed.topic, committed.partition, state.next_offset)])
-    try:
-        while state.next_offset < committed.offset:
-            for message in read(sidecar.reader, 1.0):
-                if message.error() is not None or offset_of(message) >= committed.offset:
-                    state.next_offset = committed.offset  # what is left are control records
-                    break
-                outputs += state.supplied(record_of(message), fetch, models)
-    finally:
-        sidecar.reader.unassign()
+    where = TopicPartition(committed.topic, committed.partition, state.next_offset)
+    for message in read_to(sidecar.reader, where, committed.offset):
+        outputs += state.supplied(record_of(message), fetch, models)
+    state.next_offset = committed.offset  # what is left are control records
     return outputs
 
 

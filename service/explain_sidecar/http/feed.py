@@ -53,7 +53,7 @@ LOOK_SECONDS = 15.0
 
 log = logging.getLogger(__name__)
 
-_Kind = TypeVar("_Kind", Drift, Alarm, Prediction)
+_Kind = TypeVar("_Kind", Explanation, Drift, Alarm, Prediction)
 
 
 @dataclass(frozen=True)
@@ -216,31 +216,27 @@ class Feed:
             self._refuse(str(message.topic()), number, f"{type(error).__name__}: {error}")
 
     def _read(self, number: int, message: Message) -> None:
-        if message.topic() == self.settings.topics.explanations:
-            self.explanation(number, self._json(message.value() or b""))
-        elif message.topic() == self.settings.topics.drift:
-            self.change(number, self._json(message.value() or b""))
-        elif message.topic() == self.settings.topics.alarms:
-            self.alarm(number, self._json(message.value() or b""))
-        elif message.topic() == self.settings.topics.predictions:
-            self.prediction(number, self._json(message.value() or b""))
-        elif message.topic() == self.settings.topics.control:
-            self.control(number, message.value() or b"")
+        topics, topic, value = self.settings.topics, message.topic(), message.value() or b""
+        takes = {
+            topics.explanations: self.explanation,
+            topics.drift: self.change,
+            topics.alarms: self.alarm,
+            topics.predictions: self.prediction,
+        }
+        if topic in takes:
+            takes[topic](number, self._json(value))
+        elif topic == topics.control:
+            self.control(number, value)
         else:
             headers = read_headers(message).headers
             self.letter(number, message.timestamp()[1], message.key(), message.value(), headers)
 
     def explanation(self, number: int, value: bytes) -> None:
         """Take a message of the explanations topic in."""
-        try:
-            explanation = Explanation.from_json(value)
-        except SchemaError as error:
-            self._refuse_ours(self.settings.topics.explanations, number, value, error)
+        found = self._verified(number, "explanations", value, Explanation)
+        if found is None:
             return
-        if explanation.app_id != self.settings.app_id:
-            return
-        partition = self.partitions.setdefault(number, Partition(number))
-        self._verify(partition, "explanations", explanation)
+        partition, explanation = found
         # A message of the past only tells the traffic.
         self.window.append(
             replace(
@@ -294,18 +290,19 @@ class Feed:
         try:
             message = kind.from_json(value)
         except SchemaError as error:
-            self._refuse_ours(getattr(self.settings.topics, name), number, value, error)
+            if app_of(value) in (None, self.settings.app_id):  # it is not another sidecar's
+                self._refuse(getattr(self.settings.topics, name), number, str(error))
             return None
         if message.app_id != self.settings.app_id:
             return None
         partition = self.partitions.setdefault(number, Partition(number))
-        self._verify(partition, name, message)
+        try:
+            partition.links[name] = next_link(partition.links.get(name), message)
+            partition.verified += 1
+        except ChainError as error:  # after a break the chain begins anew with what came
+            partition.broken = partition.broken or str(error)
+            partition.links[name] = Link(message.epoch, message.seq, message.digest)
         return partition, message
-
-    def _refuse_ours(self, topic: str, number: int, value: bytes, error: SchemaError) -> None:
-        """Count a message that cannot be read, unless it is another sidecar's."""
-        if app_of(value) in (None, self.settings.app_id):
-            self._refuse(topic, number, str(error))
 
     def _refuse(self, topic: str, number: int, reason: str) -> None:
         count, _ = self.foreign.pop((topic, number), (0, ""))  # the newest is the last in the dict
@@ -319,16 +316,6 @@ class Feed:
         (topic, number), (_, newest) = next(reversed(self.foreign.items()))
         total = sum(count for count, _ in self.foreign.values())
         return f"{total} messages of the output topics cannot be read and are left out, such as one of {topic} partition {number}: {newest}"
-
-    @staticmethod
-    def _verify(partition: Partition, topic: str, message: Explanation | Drift | Alarm | Prediction) -> None:
-        """Check that a message follows the one before it; after a break the chain begins anew with what came."""
-        try:
-            partition.links[topic] = next_link(partition.links.get(topic), message)
-            partition.verified += 1
-        except ChainError as error:
-            partition.broken = partition.broken or str(error)
-            partition.links[topic] = Link(message.epoch, message.seq, message.digest)
 
     def letter(
         self,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
 
-from explain_sidecar.errors import RecoveryError, UserError
+from explain_sidecar.errors import RecoveryError
 from explain_sidecar.formats.schemas import StoredSchema
 from explain_sidecar.join.joiner import Progress
-from explain_sidecar.kafka.headers import offset_of
+from explain_sidecar.kafka.reading import read_to
 
 ENTRY, PROGRESS, SCHEMA = b"e", b"p", b"s"
 """First byte of the keys on the changelog."""
@@ -70,15 +70,8 @@ def newest(reader: Consumer, changelog: str, partition: int) -> Saved | None:
     saved, start, reach_back = None, high, 100
     while saved is None and start > low:
         start, end = max(low, high - reach_back), start
-        reader.assign([TopicPartition(changelog, partition, start)])
-        while start < end:
-            message = reader.poll(5.0)
-            if message is None:
-                raise UserError(f"{changelog} partition {partition}: no record came within 5 s")
-            if message.error() is not None or offset_of(message) >= end:
-                break
+        for message in read_to(reader, TopicPartition(changelog, partition, start), end):
             if message.key() == PROGRESS:
                 saved = decoded(message.value() or b"", f"{changelog} partition {partition}")
         start, reach_back = max(low, high - reach_back), reach_back * 10
-    reader.unassign()
     return saved

@@ -34,11 +34,8 @@ def messages(
     "newest" begins with some that are there already. With ``until_caught_up`` it ends at the ends seen at the start. ``also`` are further topics to read, as far as they exist; the control topic, which people
     write, is read from its beginning and as it is.
     """
-    found = Topics(settings).describe(topic, *also)
-    if topic not in found:
-        raise UserError(
-            f"topic {topic!r} is not on {settings.servers}; has the sidecar run yet? It creates its topics at its start"
-        )
+    topics = Topics(settings)
+    found = topics.written(topic) | (topics.describe(*also) if also else {})
     reader, as_json = reading_consumer(settings), json_reader(registry_of(settings))
     letters, control = topic == settings.topics.dead_letters, settings.topics.control
     try:

@@ -106,6 +106,16 @@ class Topics:
             for name, topic in found.items()
         }
 
+    def written(self, *names: str) -> dict[str, Topic]:
+        """Topics that the sidecar has made or read. Raises ``UserError`` where one is not there, too."""
+        found = self.describe(*names)
+        for name in names:
+            if name not in found:
+                raise UserError(
+                    f"topic {name!r} is not on {self._settings.servers}; has the sidecar run yet? It creates its topics at its start"
+                )
+        return found
+
     def ask(self, *names: str) -> dict[str, Future[TopicDescription]]:
         """Ask what topics are, without waiting for the answers."""
         return self._admin.describe_topics(TopicCollection(list(names)), request_timeout=CONNECT_SECONDS)
