@@ -12,6 +12,7 @@ from explain_sidecar.fold.partition import FoldError
 from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import (
     GOOD,
+    SMALL,
     fold,
     grouped,
     messages,
@@ -123,7 +124,7 @@ def test_the_chain_of_dead_letters_covers_every_byte_of_them():
 
 def test_the_status_says_so_where_more_than_fifty_of_the_last_thousand_records_were_bad():
     for on_bad in ("dead_letter", "skip"):
-        known = {"record": {"on_bad": on_bad}, "emit": {"every": 1}}
+        known = {"record": {"on_bad": on_bad}, "emit": {"every": 1}, "explainers": SMALL[:1]}
         state, given = new_state(**known), itertools.cycle(values(60))
         fold(state, itertools.islice(given, 1_000))
 

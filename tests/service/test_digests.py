@@ -55,9 +55,9 @@ import hashlib
 from explain_sidecar.snapshots.snapshot import Versions
 from tests.folds import fold, new_state, values
 digest = hashlib.sha256()
-for task, factory in {folds!r}:
-    state = new_state(task=task, model={{"factory": factory}} if factory else {{}})
-    for output in fold(state, values(250, task, numeric=factory is not None)):
+for task, model in {folds!r}:
+    state = new_state(task=task, model=model)
+    for output in fold(state, values(250, task, numeric="factory" in model)):
         digest.update(output.value)
     digest.update(state.fold_digest)
 print(digest.hexdigest(), Versions.here().cpu)
@@ -66,10 +66,11 @@ print(digest.hexdigest(), Versions.here().cpu)
 
 def folded_elsewhere(**environment):
     """Digest over messages and fold digests, and the CPU features that a snapshot would name, in another process."""
-    folds = [(task, None) for task in ("binary", "multiclass", "regression")]
+    names = ("linear", "mixture")
+    folds = [(task, {"name": name}) for task in ("binary", "multiclass", "regression") for name in names]
     folds += [
-        ("multiclass", "river.tree:HoeffdingAdaptiveTreeClassifier"),
-        ("regression", "river.forest:AMFRegressor"),
+        ("multiclass", {"factory": "river.tree:HoeffdingAdaptiveTreeClassifier"}),
+        ("regression", {"factory": "river.forest:AMFRegressor"}),
     ]
     done = subprocess.run(
         [sys.executable, "-c", FOLDS.format(folds=folds)],

@@ -5,7 +5,7 @@ import pytest
 from explain_client import Explanation, SchemaError
 from explain_sidecar.fold.label_delay import LabelDelays
 from explain_sidecar.snapshots.snapshot import encode
-from tests.folds import messages, new_state, record, restored, settings, values
+from tests.folds import SMALL, messages, new_state, record, restored, settings, values
 
 EVERY = {"emit": {"every": 1}}
 
@@ -39,12 +39,13 @@ def test_without_a_join_nothing_is_said():
 
 
 def test_the_last_thousand_count_also_after_a_restart():
-    once, first = new_state(**EVERY), new_state(**EVERY)
+    known = {"emit": {"every": 5}, "explainers": SMALL[:1]}
+    once, first = new_state(**known), new_state(**known)
     given = values(1_105)
     records = [joined(n, delay, n if n % 5 else None) for n, delay in enumerate(given)]
     uninterrupted = told(once, records)
     told(first, records[:1_003])
-    again = restored(encode(first), settings(**EVERY))
+    again = restored(encode(first), settings(**known))
     assert told(again, records[1_003:]) == uninterrupted
     assert uninterrupted == {"labels": 800, "implied": 200, "p10": 204, "p50": 604, "p90": 1004, "p99": 1094}
 

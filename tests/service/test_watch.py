@@ -277,7 +277,7 @@ def test_a_model_of_river_learns_as_a_copy_and_a_trained_one_is_explained_as_it_
     own = preprocessing.StandardScaler() | linear_model.LogisticRegression()
     x = {"a": 1.0, "b": 0.0, "noise": 0.5}
     before = own.predict_proba_one(x)
-    rows = turning(1_500, 1_500, dated=False)
+    rows = turning(700, 700, dated=False)
     found = ec.watch(rows, "late", model=own, progress=False)
     assert [driver.feature for driver in found.drivers()] == ["a"]
     assert own.predict_proba_one(x) == before

@@ -99,7 +99,7 @@ def test_a_static_model_is_compared_with_itself_from_the_second_window_on():
     assert found[0]["change"]["joint"]["hypothesis"] is None
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, 6])  # a tree, AdaBoost, bagging
 def test_windows_keep_models_whose_kind_the_seed_decides(seed):
     sections = {"drift": QUICK, "seed": seed, "model": {"factory": "tests.models:drawn_by_seed"}}
     rows = stream(700)
