@@ -37,12 +37,12 @@ FLINK := tests/broker/test_flink.py
 
 .PHONY: test
 test: setup ## run every test except test-deploy, on a real broker
-	$(BIN)/python -m pytest --ignore tests/deploy --ignore $(FLINK) --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --ignore tests/deploy --ignore $(FLINK) --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: check
-check: lint ## check style and types, and run every test that needs no broker, with fewer inputs of the fuzzer
+check: lint ## check style and types, and run every test that needs no broker and is not in tests/slow.txt
 	@$(MAKE) --no-print-directory types
-	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),5000) $(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy -m 'not slow' --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy -m 'not slow' --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-deploy
 test-deploy: setup $(BIN)/helm $(BIN)/helm-docs ## test the image, the compose file, the chart and the SQL for Flink; needs Docker, docker-compose, Go and promtool
@@ -91,7 +91,7 @@ fuzz-checked: setup ## the same, and records in blocks, by an engine that checks
 	ENGINE_CHECKED=1 $(BIN)/python setup.py --quiet build --build-base build/checked --build-lib build/checked/lib
 	export PYTHONPATH="$(CURDIR)/build/checked/lib:$(CURDIR)"; \
 	nice $(BIN)/python -P -m tests.fuzz.states --checked --inputs $(or $(STATES),10000) --seed $(or $(SEED),0) && \
-	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),5000) nice $(BIN)/python -P -m pytest --import-mode append -W error::pytest.PytestUnraisableExceptionWarning \
+	nice $(BIN)/python -P -m pytest --import-mode append -W error::pytest.PytestUnraisableExceptionWarning \
 	  tests/fuzz/test_fuzz.py tests/service/test_blocks.py tests/core/learners
 
 .PHONY: fuzz-guided

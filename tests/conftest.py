@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -21,12 +22,19 @@ settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
-SLOW = ("crash", "broker", "test_installation.py", "test_distribution.py", "experiments")
+LONGEST = ("crash", "broker", "test_installation.py", "test_distribution.py", "experiments")
 """The longest files, and folders of them."""
 
+SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text().split())
+"""The tests that need no broker and take half a second of CPU or more, with all their parameters: `make check` leaves them out."""
 
+
+@pytest.hookimpl(tryfirst=True)  # before those with the marker are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, so that no process is left with one of them at the end."""
     items.sort(
-        key=lambda item: next((i for i, name in enumerate(SLOW) if name in item.path.parts), len(SLOW))
+        key=lambda item: next((i for i, name in enumerate(LONGEST) if name in item.path.parts), len(LONGEST))
     )
+    for item in items:
+        if item.nodeid.partition("[")[0] in SLOW:
+            item.add_marker("slow")

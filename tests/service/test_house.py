@@ -48,6 +48,13 @@ def test_no_file_is_long(root: str) -> None:
     assert not {str(path): lines for path, lines in lengths.items() if lines > LINES}
 
 
+def test_what_a_quick_check_leaves_out_exists() -> None:
+    names = (ROOT / "tests" / "slow.txt").read_text().split()
+    assert names and names == sorted(set(names))
+    named = (name.split("::") for name in names)
+    assert not [name for path, name in named if f"def {name}(" not in (ROOT / path).read_text()]
+
+
 def test_nothing_is_computed_by_blas() -> None:
     """Its kernels, and with them the last bit of a sum of products, depend on the processor: use ``einsum``."""
     found, calls = [], {"dot", "inner", "matmul", "tensordot", "vdot", "linalg"}
