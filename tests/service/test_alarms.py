@@ -243,13 +243,3 @@ def test_a_snapshot_of_a_version_without_alarms_is_restored():
     raw = msgspec.msgpack.decode(encode(state))
     del raw["alarms"]
     assert restored(msgspec.msgpack.encode(raw), settings()).records == 30
-
-
-def test_each_message_is_of_its_schema(flipped):
-    from jsonschema import Draft202012Validator
-
-    from explain_sidecar.wire.schemas import schemas
-
-    validator = Draft202012Validator(json.loads(schemas()["alarm.schema.json"]))
-    for message in messages(flipped, "alarms"):
-        validator.validate(message)

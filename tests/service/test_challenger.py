@@ -47,15 +47,6 @@ def compared(challenger, n=400, **sections):
     return state, fold(state, values(n))
 
 
-def test_the_model_s_own_figures_are_those_that_it_has_without_a_challenger():
-    _, outputs = compared(TREE)
-    alone = messages(fold(PartitionState(settings(), 3), values(400)))
-    for with_one, without in zip(messages(outputs), alone, strict=True):
-        for name in ("performance", "importance", "estimators"):
-            assert with_one[name] == without[name]
-        assert without["challenger"] is None
-
-
 def test_the_challenger_s_figures_are_those_that_it_has_as_the_model():
     _, outputs = compared(TREE)
     found = messages(outputs)[-1]

@@ -48,13 +48,6 @@ def test_the_estimate_is_told_apart_from_the_loss_with_its_error_and_what_it_can
     assert driver.explanations[0].estimated_loss["cross_entropy"].value is None
 
 
-def test_without_the_setting_messages_say_nothing_of_it():
-    state = new_state(record={"unlabelled": "predict"}, emit={"every": 20})
-    found = messages(fold(state, list(given(100))))
-    assert found and all(one["estimated_loss"] == {} for one in found)
-    assert state.explained.estimated is None
-
-
 def test_tail_says_it_in_a_line():
     known = load_settings(
         environ={}, overrides={"record": {"unlabelled": "predict"}, "explain": {"estimated_loss": True}}

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
+from jsonschema import Draft202012Validator
 from river import datasets, forest, linear_model, preprocessing, tree
 
 from explain_client import Alarm as AlarmMessage
@@ -35,6 +36,7 @@ from explain_core.stream import Alarm, RiskChanged
 from explain_sidecar.fold.contents import alarm, drift, explanation
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.snapshots.snapshot import encode
+from explain_sidecar.wire.schemas import schemas
 from tests.folds import messages, record, restored, settings
 
 FEATURES = ("empty_server_form_handler", "popup_window", "https", "request_from_other_domain", "is_popular")
@@ -165,22 +167,26 @@ def written(part: Any) -> Any:
     return {each.metadata.get("alias", each.name): written(getattr(part, each.name)) for each in known}
 
 
-def test_a_message_has_the_fields_of_its_class_in_their_order_and_no_others() -> None:
+def test_a_message_is_of_its_schema_and_has_the_fields_of_its_class_in_their_order_and_no_others() -> None:
     state = of_the_sidecar("linear", rows={"enabled": True}, predictions={"enabled": True, "every": 50})
     published = [
         out for offset, (x, y) in enumerate(RECORDS) for out in state.step(record(offset, {**x, "label": y}))
     ]
-    for destination, kind in (
-        ("explanations", Explanation),
-        ("alarms", AlarmMessage),
-        ("drift", Drift),
-        ("rows", Row),
-        ("predictions", Prediction),
+    for destination, kind, schema in (
+        ("explanations", Explanation, "explanation"),
+        ("alarms", AlarmMessage, "alarm"),
+        ("drift", Drift, "drift"),
+        ("rows", Row, "row"),
+        ("predictions", Prediction, "prediction"),
     ):
         sent = [out.value for out in published if out.destination == destination]
         assert sent
+        validator = Draft202012Validator(json.loads(schemas()[f"{schema}.schema.json"]))
+        for value in sent[::10] if schema == "row" else sent:
+            validator.validate(json.loads(value))
         for value in sent:
             assert orjson.dumps(written(kind.from_json(value))) == value
+    assert any(json.loads(out.value).get("segments") for out in published)
 
 
 LEARNERS = {

@@ -15,7 +15,7 @@ from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.http.feed import Feed
 from explain_sidecar.http.sentences import sentence
 from explain_sidecar.http.views import Page, ViewSelection
-from tests.folds import SMALL, fold, messages, new_state, record, settings, values
+from tests.folds import SMALL, fold, new_state, record, settings, values
 
 ASKED = {"partial_dependence": {"features": ["a"], "every": 5, "points": 4}, "emit": {"every": 20}}
 LINEAR = {"model": {"name": "linear"}, "explainers": SMALL}
@@ -55,17 +55,6 @@ def test_a_curve_says_where_the_remembered_values_are():
     inside = [sum(low <= value < high for value in known) for low, high in pairwise(cuts)]
     assert list(curve.shares) == [count / len(known) for count in inside]
     assert sum(count > 0 for count in inside) > 2
-
-
-def test_with_it_nothing_else_is_another():
-    state, without = new_state(**ASKED, **LINEAR), new_state(emit=ASKED["emit"], **LINEAR)
-    given = values(200)
-    told, plain = messages(fold(state, given)), messages(fold(without, given))
-    assert all(message["partial_dependence"] == [] for message in plain) and len(plain) == 10
-    assert any(message["partial_dependence"] for message in told)
-    for one, other in zip(told, plain, strict=True):
-        assert {**one, "digest": 0, "partial_dependence": []} == {**other, "digest": 0}
-    assert state.fold_digest == without.fold_digest
 
 
 def test_records_without_a_label_count_too():

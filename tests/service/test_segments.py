@@ -1,7 +1,6 @@
 """Segments in the fold: what messages tell of them, alarms about them, and that they survive a restart."""
 
 import io
-import json
 import random
 
 import msgspec
@@ -57,17 +56,6 @@ def test_each_message_tells_of_one_segment_and_all_are_told_in_turn():
         losses = segment.performance["cross_entropy"]
         assert 0.0 < losses.model < losses.empty and losses.floor is None
         assert segment.importance()["a"].value > segment.importance("cross_entropy")["b"].value
-
-
-def test_segments_change_nothing_else_and_cost_no_evaluation():
-    rows = stream(400)
-    with_them, without = (
-        messages(fold(new_state(**sections(explainers=explainers)), rows))
-        for explainers in (BY, [{k: v for k, v in one.items() if k not in ("by", "segments")} for one in BY])
-    )
-    for told, plain in zip(with_them, without, strict=True):
-        assert plain["segments"] == {}
-        assert {**told, "segments": {}, "digest": ""} == {**plain, "digest": ""}
 
 
 def test_a_feature_that_comes_after_a_segments_last_record_leaves_a_snapshot_that_is_restored():
@@ -161,18 +149,6 @@ def test_no_message_is_larger_than_was_reckoned():
     )
     largest = max(len(output.value) for output in outputs)
     assert largest < size and without < size
-
-
-def test_each_message_with_segments_is_of_its_schema():
-    from jsonschema import Draft202012Validator
-
-    from explain_sidecar.wire.schemas import schemas
-
-    validator = Draft202012Validator(json.loads(schemas()["explanation.schema.json"]))
-    found = messages(fold(new_state(**sections()), stream(200)))
-    assert found[-1]["segments"]
-    for message in found:
-        validator.validate(message)
 
 
 def test_a_challenger_has_no_segments_of_its_own():
