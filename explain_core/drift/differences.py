@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import combinations
+from types import NoneType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -126,7 +127,11 @@ def undone(column: Column, one: Difference, like: Values) -> list[Any]:
     slack = ROUNDING * max(np.nanmax(np.abs(column.numbers)), np.nanmax(np.abs(back)))
     at = np.minimum(np.searchsorted(like, back - slack), len(like) - 1)
     back = np.where(np.abs(like[at] - back) <= slack, like[at], back)
-    return [None if value != value else value for value in back.tolist()]
+    whole = column.kinds <= {int, NoneType}
+    return [
+        None if value != value else int(value) if whole and value.is_integer() else value
+        for value in back.tolist()
+    ]
 
 
 class Suspect(NamedTuple):

@@ -234,3 +234,16 @@ def test_long_windows_are_compared_by_some_of_their_rows_always_the_same():
 def test_words_are_of_bounded_length():
     one = Difference("x" * 500, "new", 0.1, 0.0, 0.1, "y" * 500)
     assert len(one.words) < 300
+
+
+def test_a_whole_number_is_one_still_where_an_offset_is_undone():
+    """The model is asked again for rows whose offset is undone, and may count by the feature."""
+    kinds = set()
+
+    def model(x):
+        kinds.add(type(x["floor"]))
+        return {0: 1.0}
+
+    baseline = [({"floor": 0, "side": 0}, 0)] * 7
+    change = dbshap(baseline, [({"floor": 1, "side": 0}, 0)] * 2, hypothesis=model)
+    assert change.differences[0].by == 1.0 and kinds == {int}
