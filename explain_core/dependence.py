@@ -13,7 +13,7 @@ from explain_core.losses import AnyTask, Prediction, kind_of
 from explain_core.models import Row, wrap
 from explain_core.reservoirs import GeometricReservoir, Reservoir, ReservoirState
 from explain_core.smoothing import Array, Smoother, SmootherState
-from explain_core.state import State, check
+from explain_core.state import State, check, restore_part
 
 ENDS = 0.05, 0.95
 """Quantiles of a feature's values between which its curve is."""
@@ -220,9 +220,7 @@ class IncrementalPDP:
     def restore(self, state: DependenceState) -> None:
         """Take a stored state on, before the first record. Raises ``StateError`` where it is none of such features."""
         check(set(state.curves) <= set(self.features), "partial dependence: of other features")
-        check((state.reservoir is None) == (self._own is None), "partial dependence: with rows, or without")
-        if self._own is not None and state.reservoir is not None:
-            self._own.restore(state.reservoir)
+        restore_part(self._own, state.reservoir, "partial dependence: with rows, or without")
         for name, stored in state.curves.items():
             grid = np.array(stored.grid, np.float64)
             check(

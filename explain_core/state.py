@@ -213,6 +213,13 @@ def check(condition: bool, text: str) -> None:
         raise StateError(text)
 
 
+def restore_part(part: Any, stored: Any, text: str, *more: Any) -> None:
+    """Let a part that there may be or not restore what was stored of it. Raises ``StateError`` with the text where there is but one of them."""
+    check((part is None) == (stored is None), text)
+    if part is not None:
+        part.restore(stored, *more)
+
+
 def check_row(name: str, row: Mapping[str, Any]) -> None:
     """Raise ``StateError`` where a record has a value that none has."""
     try:

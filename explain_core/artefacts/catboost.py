@@ -16,6 +16,9 @@ _SEVERAL = {
 }  # fmt: skip
 
 
+_OF_CLASSES = {"Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll"}
+
+
 class CatBoostModel(Model):
     """A trained CatBoost model; categories are strings or whole numbers, a missing category the text nan."""
 
@@ -69,16 +72,12 @@ def read(data: bytes, features: Sequence[str] | None) -> Model:
         plain = own == [str(column) for column in range(len(own))]
         names = named("CatBoost", [] if plain and features is not None else own, features, len(own))
         known = list(model.classes_) if len(model.classes_) else None
-        if _loss(model).split(":")[0] in _SEVERAL:
+        loss = _loss(model)
+        if loss.split(":")[0] in _SEVERAL:
             raise ArtefactError(
-                f"CatBoost: the loss {_loss(model)} is that of several numbers or labels at once; use a model of one"
+                f"CatBoost: the loss {loss} is that of several numbers or labels at once; use a model of one"
             )
-        if known is None and _loss(model).split(":")[0] in (
-            "Logloss",
-            "CrossEntropy",
-            "MultiClass",
-            "MultiClassOneVsAll",
-        ):
+        if known is None and loss.split(":")[0] in _OF_CLASSES:
             known = [0, 1]
         kind: Task = "regression" if known is None else "classification"
         return CatBoostModel(model, kind, names, [_plain(label) for label in known] if known else None)

@@ -16,9 +16,19 @@ from explain_core.artefacts.artefact import ArtefactError, named
 from explain_core.artefacts.ensemble import Ensemble, Tree
 from explain_core.losses import Task
 
-_IDENTITY = {
-    "regression", "regression_l1", "huber", "fair", "quantile", "mape", "lambdarank", "rank_xendcg",
-}  # fmt: skip
+_OBJECTIVES: dict[str, tuple[Task, str]] = {
+    "binary": ("classification", "sigmoid"),
+    "multiclass": ("classification", "softmax"),
+    "multiclassova": ("classification", "each_sigmoid"),
+    "cross_entropy": ("regression", "sigmoid"),
+    "cross_entropy_lambda": ("regression", "log1p_exp"),
+    **dict.fromkeys(("poisson", "gamma", "tweedie"), ("regression", "exp")),
+    **dict.fromkeys(
+        ("regression", "regression_l1", "huber", "fair", "quantile", "mape", "lambdarank", "rank_xendcg"),
+        ("regression", "identity"),
+    ),
+}
+"""The task and the link function."""
 _MISSING = {
     0: layout.NAN_IS_ZERO,
     1: layout.NAN_IS_ZERO | layout.ZERO_IS_MISSING,
@@ -95,33 +105,13 @@ def _ensemble(
 def _objective(words: list[str]) -> tuple[Task, str, float]:
     """The task, the link function and its number."""
     name, options = words[0], dict(word.split(":", 1) for word in words[1:] if ":" in word)
-    if name == "binary":
-        return "classification", "sigmoid", float(options["sigmoid"])
-    if name == "multiclass":
-        return "classification", "softmax", 1.0
-    if name == "multiclassova":
-        return "classification", "each_sigmoid", float(options["sigmoid"])
-    if name in ("poisson", "gamma", "tweedie"):
-        return "regression", "exp", 1.0
-    if name == "cross_entropy":
-        return "regression", "sigmoid", 1.0
-    if name == "cross_entropy_lambda":
-        return "regression", "log1p_exp", 1.0
-    if name in _IDENTITY:
-        return "regression", "square" if "sqrt" in words else "identity", 1.0
-    known = [
-        "binary",
-        "cross_entropy",
-        "cross_entropy_lambda",
-        "gamma",
-        "multiclass",
-        "multiclassova",
-        "poisson",
-        "tweedie",
-    ]
-    raise ArtefactError(
-        f"LightGBM: the objective {name!r} is not known; use one of {', '.join(sorted([*known, *_IDENTITY]))}"
-    )
+    if name not in _OBJECTIVES:
+        raise ArtefactError(
+            f"LightGBM: the objective {name!r} is not known; use one of {', '.join(sorted(_OBJECTIVES))}"
+        )
+    task, link = _OBJECTIVES[name]
+    number = float(options["sigmoid"]) if name in ("binary", "multiclassova") else 1.0
+    return task, "square" if link == "identity" and "sqrt" in words else link, number
 
 
 def _categories(tail: str, names: list[str], infos: list[str]) -> dict[str, list[Any]]:

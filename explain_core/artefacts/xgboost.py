@@ -6,7 +6,7 @@ Source: https://xgboost.readthedocs.io/en/stable/tutorials/saving_model.html and
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,12 +16,6 @@ from explain_core.artefacts import layout, ubjson
 from explain_core.artefacts.artefact import ArtefactError, named
 from explain_core.artefacts.ensemble import Ensemble, Tree, below_single, bits
 from explain_core.losses import Task
-
-_EXPONENTIAL = {"count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"}
-_IDENTITY = {
-    "reg:squarederror", "reg:linear", "reg:pseudohubererror", "reg:absoluteerror", "reg:quantileerror",
-    "reg:squaredlogerror", "rank:pairwise", "rank:ndcg", "rank:map",
-}  # fmt: skip
 
 
 class _TreeParam(msgspec.Struct):
@@ -119,7 +113,11 @@ def read(data: bytes, features: Sequence[str] | None) -> tuple[Ensemble, str]:
 
 def _ensemble(learner: _Learner, model: _Trees, features: Sequence[str] | None) -> Ensemble:
     param, objective = learner.learner_model_param, learner.objective.name
-    task, link, to_margin = _objective(objective)
+    if objective not in _OBJECTIVES:
+        raise ArtefactError(
+            f"XGBoost: the objective {objective!r} is not known; use one of {', '.join(_OBJECTIVES)}"
+        )
+    task, link, to_margin = _OBJECTIVES[objective]
     outputs = max(int(param.num_class), int(param.num_target), 1)
     if int(param.num_target) > 1:
         raise ArtefactError(f"XGBoost: the model has {param.num_target} targets; use one with a single one")
@@ -164,31 +162,6 @@ def _ensemble(learner: _Learner, model: _Trees, features: Sequence[str] | None) 
     )
 
 
-def _objective(name: str) -> tuple[Task, str, Any]:
-    """The task, the link function, and what makes a margin of the constant score."""
-    if name in ("binary:logistic", "reg:logistic"):
-        return ("classification" if name == "binary:logistic" else "regression"), "sigmoid", _logit
-    if name in ("multi:softprob", "multi:softmax"):
-        return "classification", "softmax", float
-    if name == "binary:hinge":
-        return "classification", "step", float
-    if name in _EXPONENTIAL:
-        return "regression", "exp", _log
-    if name in _IDENTITY:
-        return "regression", "identity", float
-    known = ", ".join(
-        [
-            "binary:logistic",
-            "reg:logistic",
-            "multi:softprob",
-            "multi:softmax",
-            "binary:hinge",
-            *sorted(_EXPONENTIAL | _IDENTITY),
-        ]
-    )
-    raise ArtefactError(f"XGBoost: the objective {name!r} is not known; use one of {known}")
-
-
 def _logit(p: float) -> float:
     if not 0.0 < p < 1.0:
         raise ArtefactError(f"XGBoost: base_score {p} is no probability; the file is damaged")
@@ -199,6 +172,30 @@ def _log(mean: float) -> float:
     if mean <= 0.0:
         raise ArtefactError(f"XGBoost: base_score {mean} is not above 0; the file is damaged")
     return float(np.log(np.float32(mean)))
+
+
+_OBJECTIVES: dict[str, tuple[Task, str, Callable[[float], float]]] = {
+    "binary:logistic": ("classification", "sigmoid", _logit),
+    "reg:logistic": ("regression", "sigmoid", _logit),
+    "multi:softprob": ("classification", "softmax", float),
+    "multi:softmax": ("classification", "softmax", float),
+    "binary:hinge": ("classification", "step", float),
+    "count:poisson": ("regression", "exp", _log),
+    "rank:map": ("regression", "identity", float),
+    "rank:ndcg": ("regression", "identity", float),
+    "rank:pairwise": ("regression", "identity", float),
+    "reg:absoluteerror": ("regression", "identity", float),
+    "reg:gamma": ("regression", "exp", _log),
+    "reg:linear": ("regression", "identity", float),
+    "reg:pseudohubererror": ("regression", "identity", float),
+    "reg:quantileerror": ("regression", "identity", float),
+    "reg:squarederror": ("regression", "identity", float),
+    "reg:squaredlogerror": ("regression", "identity", float),
+    "reg:tweedie": ("regression", "exp", _log),
+    "survival:aft": ("regression", "exp", _log),
+    "survival:cox": ("regression", "exp", _log),
+}
+"""The task, the link function, and what makes a margin of the constant score."""
 
 
 def _categories(names: list[str], kinds: list[str], known: _Categories) -> dict[str, list[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,19 +23,9 @@ class Fitted(NamedTuple):
     trees: tuple[CodeTree, CodeTree] | None
 
     def at(self, w: int, prepared: Codes) -> Values:
-        """n × classes: P(y|x) of window w at codes that ``Conditional.prepare`` has seen."""
+        """n × classes: P(y|x) of window w at codes that ``prepare`` has seen."""
         cells = self.trees[w].leaves(prepared) if self.trees else prepared
         return self.probabilities[w][cells]
-
-
-class LabelModel(Protocol):
-    """How P(y|x) is estimated from weighted rows of the two windows."""
-
-    def prepare(self, codes: Codes) -> Codes:
-        """What ``Fitted.at`` needs of n × k codes."""
-
-    def fit(self, weights: Pair) -> Fitted:
-        """The conditionals of the rows with these weights."""
 
 
 class LabelTable:
@@ -50,9 +40,11 @@ class LabelTable:
         self._n_classes = n_classes
 
     def prepare(self, codes: Codes) -> Codes:
+        """What ``Fitted.at`` needs of n × k codes."""
         return self.index.find(codes)
 
     def fit(self, weights: Pair) -> Fitted:
+        """The conditionals of the rows with these weights."""
         # The last cell stands for all cells without rows.
         counts = [
             totals(rows * self._n_classes + y, weight, (self.index.size + 1) * self._n_classes).reshape(
@@ -105,6 +97,10 @@ class Trees:
             for codes, y, weight in zip(self._codes, self._y, weights, strict=True)
         )
         return Fitted((normalised(first), normalised(second)), (before, after))
+
+
+LabelModel = LabelTable | Trees
+"""How P(y|x) is estimated from weighted rows of the two windows."""
 
 
 def normalised(counts: Values) -> Values:

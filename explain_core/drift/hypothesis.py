@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,24 +19,8 @@ from explain_core.losses import Loss, Prediction
 from explain_core.models import Model, check_prediction
 
 
-class Hypothesis(Protocol):
-    """The interface of q for the games. ``tree`` is q itself where it is a tree on codes, ``leaf_losses`` its leaves × classes."""
-
-    tree: tree.CodeTree | None
-    leaf_losses: Values
-
-    def on_rows(self, window: Window) -> Predictions:
-        """Predictions at the window's rows."""
-
-    def on_cells(self, codes: Codes) -> Values:
-        """Losses of cells with each class as the truth, n × classes; a cell stands for its representative."""
-
-    def warnings(self) -> list[str]:
-        """Properties of its predictions that bear on the result."""
-
-
 class ModelHypothesis:
-    """A model; on a cell it predicts the record of the bins' representatives, and of the values ``held`` of features without bins."""
+    """A model: it is no ``tree`` on codes, with no ``leaf_losses``. On a cell it predicts the record of the bins' representatives, and of the values ``held`` of features without bins."""
 
     def __init__(
         self,
@@ -46,7 +30,7 @@ class ModelHypothesis:
         bins: Sequence[FeatureBins],
         held: Mapping[str, Any] | None = None,
     ) -> None:
-        self.tree: tree.CodeTree | None = None
+        self.tree = None
         self.leaf_losses: Values = np.zeros((0, len(classes.truths)))
         self._labels: dict[Any, None] = {}
         self._model, self._loss, self._classes, self._bins = model, loss, classes, bins
@@ -54,10 +38,12 @@ class ModelHypothesis:
         self._evaluator = choose(model)
 
     def on_rows(self, window: Window) -> Predictions:
+        """Predictions at the window's rows."""
         columns = {name: column.cells for name, column in window.columns.items()}
         return self._together(columns, len(window)) or self._predict(window.rows())
 
     def on_cells(self, codes: Codes) -> Values:
+        """Losses of cells with each class as the truth, n × classes; a cell stands for its representative."""
         n = len(codes)
         cells = [(bin_.feature, bin_.representatives, codes[:, j]) for j, bin_ in enumerate(self._bins)]
         cells += [(name, (value,), np.zeros(n, dtype=np.int64)) for name, value in self._held.items()]
@@ -70,6 +56,7 @@ class ModelHypothesis:
         return losses_by_class(self._loss, found, self._classes)
 
     def warnings(self) -> list[str]:
+        """Properties of its predictions that bear on the result."""
         if not self._labels or any(label in self._labels for label in self._classes.truths):
             return []
         predicted, true = (
@@ -104,7 +91,7 @@ class ModelHypothesis:
 
 
 class TreeHypothesis:
-    """A tree on the bin codes, fitted on rows that are not explained: the hypothesis must be out of sample."""
+    """A ``tree`` on the bin codes with its ``leaf_losses``, leaves × classes, fitted on rows that are not explained: the hypothesis must be out of sample."""
 
     def __init__(
         self,
@@ -116,8 +103,7 @@ class TreeHypothesis:
         bins: Sequence[FeatureBins],
     ) -> None:
         self._bins = bins
-        self._tree, counts = tree.fit(codes, y, len(classes.truths), ranks, np.ones(len(y)))
-        self.tree: tree.CodeTree | None = self._tree
+        self.tree, counts = tree.fit(codes, y, len(classes.truths), ranks, np.ones(len(y)))
         shares = normalised(counts)
         if loss.task == "regression":
             means = np.sum(shares * np.array(classes.truths), axis=1)
@@ -133,10 +119,13 @@ class TreeHypothesis:
             if self._bins
             else np.zeros((len(window), 0), dtype=np.int64)
         )
-        return [self._predictions[leaf] for leaf in self._tree.leaves(codes).tolist()]
+        return [self._predictions[leaf] for leaf in self.tree.leaves(codes).tolist()]
 
     def on_cells(self, codes: Codes) -> Values:
-        return self.leaf_losses[self._tree.leaves(codes)]
+        return self.leaf_losses[self.tree.leaves(codes)]
 
     def warnings(self) -> list[str]:
         return []
+
+
+Hypothesis = ModelHypothesis | TreeHypothesis

@@ -8,7 +8,6 @@ tree.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -19,15 +18,6 @@ from explain_core.drift.hypothesis import Hypothesis
 from explain_core.drift.shapley import START, STOP, Solution, diagonal, solve_grid, solve_terms
 from explain_core.drift.tree import CodeTree
 from explain_core.engine.drift import play
-
-
-class Game(Protocol):
-    """Something whose Shapley values ``solve`` gives for weighted rows, with their ``errors`` where they are sampled. ``size``: its cells, boxes or samples."""
-
-    route: str
-    size: int
-
-    def solve(self, fitted: Fitted, weights: Pair, errors: bool = True) -> Solution: ...
 
 
 class Grid:
@@ -195,6 +185,10 @@ class Samples:
         """Nodes × cells of a factor: its mixture at each node."""
         t = self._times[:, None]
         return np.asarray((1.0 - t) * baseline + t * target)
+
+
+Game = Grid | Boxes | Samples
+"""``solve`` gives the Shapley values for weighted rows, with their ``errors`` where they are sampled. ``size``: its cells, boxes or samples."""
 
 
 def _draw(chances: Values, uniform: Values) -> Codes:

@@ -18,7 +18,7 @@ from explain_core.engine.mersenne cimport poisson
 from explain_core.engine.splits cimport NULL_SPLIT, SQRT_2, STAYS
 from explain_core.engine.target_splits cimport variance
 from explain_core.engine.walks cimport (
-    activate, append_child, deactivate, leaf_node, most_common, next_node, release, toward,
+    activate, deactivate, leaf_node, next_node, otherwise, release, toward,
 )
 
 cdef enum:  # Counter
@@ -218,15 +218,7 @@ cdef inline int64_t learn_adaptive(Trees* t, const double* x, double y, double w
                 n_orphans += 1
         child = toward(t, node, x[t.nodes[node].column])
         if child < 0:
-            if (
-                t.nodes[node].kind == MULTIWAY
-                and not isnan(x[t.nodes[node].column])
-                and leaves_used(t) < t.of.leaf_limit
-            ):
-                child = leaf_node(t, t.nodes[node].depth + 1)
-                append_child(t, node, child, x[t.nodes[node].column])
-            else:
-                child = most_common(t, node)
+            child = otherwise(t, node, x[t.nodes[node].column], leaves_used(t) < t.of.leaf_limit, &times)
         parent, node = node, child
     if learn_node(t, node, parent, node, x, y, w) == REPLACED:
         orphans[n_orphans] = node

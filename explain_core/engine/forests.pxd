@@ -105,6 +105,19 @@ cdef inline void learn_classes(Trees* t, const double* x, int64_t y, double w) n
             watch(t, member, 0.0 if guessed == y else 1.0)
 
 
+cdef inline int64_t enter(Trees* t, int64_t tree, int64_t* entered, int64_t* order, int64_t known) noexcept nogil:
+    """Append to ``order`` the classes that a tree has seen and that have not ``entered`` yet; how many there are then."""
+    cdef int64_t of
+    cdef Py_ssize_t i
+    for i in range(t.n_order):
+        of = t.order[i]
+        if t.seen[tree * t.size + of] != 0 and entered[of] == 0:
+            entered[of] = 1
+            order[known] = of
+            known += 1
+    return known
+
+
 cdef inline int64_t class_votes(Trees* t, const double* x, double* out, int64_t* order) noexcept nogil:
     """``predict_proba_one`` by code; the codes in river's order, and how many there are."""
     cdef int64_t known = 0, member, tree, of
@@ -126,10 +139,7 @@ cdef inline int64_t class_votes(Trees* t, const double* x, double* out, int64_t*
                 continue
             value = t.dense[of] * right if weighted else t.dense[of]
             out[of] = value + out[of]
-            if entered[of] == 0:
-                entered[of] = 1
-                order[known] = of
-                known += 1
+        known = enter(t, tree, entered, order, known)
     free(entered)
     for i in range(known):
         t.votes[i] = out[order[i]]

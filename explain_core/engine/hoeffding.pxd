@@ -1,6 +1,5 @@
 # Hoeffding trees: HoeffdingTreeClassifier and HoeffdingTreeRegressor, also those of a forest.
 
-from libc.math cimport isnan
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
@@ -9,7 +8,7 @@ from explain_core.engine.layout cimport *
 from explain_core.engine.leaves cimport drop_leaf, learn_leaf, predict_leaf
 from explain_core.engine.splits cimport NULL_SPLIT, STAYS, divide
 from explain_core.engine.target_splits cimport divide_target
-from explain_core.engine.walks cimport activate, append_child, deactivate, descend, leaf_node, most_common, toward
+from explain_core.engine.walks cimport activate, deactivate, descend, leaf_node, otherwise, toward
 
 
 cdef inline int64_t predict_tree(Trees* t, int64_t root, const double* x, double* votes, int64_t* n) noexcept nogil:
@@ -64,16 +63,7 @@ cdef inline void learn_tree(
         if child < 0:
             # The leaf that it comes to then does not split.
             stuck = True
-            if (
-                t.nodes[node].kind == MULTIWAY
-                and not isnan(x[t.nodes[node].column])
-                and own.leaves < t.of.leaf_limit
-            ):
-                child = leaf_node(t, t.nodes[node].depth + 1)
-                append_child(t, node, child, x[t.nodes[node].column])
-                own.leaves += 1
-            else:
-                child = most_common(t, node)
+            child = otherwise(t, node, x[t.nodes[node].column], own.leaves < t.of.leaf_limit, &own.leaves)
         node = child
     leaf = t.nodes[node].leaf
     learn_leaf(t, leaf, x, y, w, whole, predicted)

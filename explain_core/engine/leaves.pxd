@@ -8,7 +8,7 @@ from libc.string cimport memset
 from explain_core.engine.bayes cimport bayes, majority, weight_of
 from explain_core.engine.layout cimport *
 from explain_core.engine.mersenne cimport sample
-from explain_core.engine.targets cimport learn_target, observe_number, predict_target
+from explain_core.engine.targets cimport add_target, learn_target, observe_number, predict_target
 
 
 cdef inline int64_t new_leaf(Trees* t) noexcept nogil:
@@ -133,7 +133,6 @@ cdef inline void observe(Trees* t, int64_t observer, double value, int64_t y, do
     cdef bint new
     cdef int64_t cell = cell_of(t, observer, y, &new), category, last
     cdef Cell* of
-    cdef double before, n, mean, squares
     if t.observers[observer].categorical == 1:
         category, last = link_at(t, cell).values, -1
         while category >= 0 and category_at(t, category).value != value:
@@ -153,13 +152,9 @@ cdef inline void observe(Trees* t, int64_t observer, double value, int64_t y, do
         of.lowest = value
     if new or value > of.highest:
         of.highest = value
-    before = of.mean
-    n = of.weight + w
-    mean = before + (w / n) * (value - before)
-    squares = of.squares + w * (value - before) * (value - mean)
-    of.weight, of.mean, of.squares = n, mean, squares
-    if n > 1.0 and squares / (n - 1.0) > 0.0:
-        of.half_log = 0.5 * log(squares / (n - 1.0))
+    add_target(&of.weight, &of.mean, &of.squares, value, w)
+    if of.weight > 1.0 and of.squares / (of.weight - 1.0) > 0.0:
+        of.half_log = 0.5 * log(of.squares / (of.weight - 1.0))
 
 
 cdef inline void draw_features(Trees* t, int64_t leaf, const double* x) noexcept nogil:

@@ -349,17 +349,13 @@ def by_tables(const int64_t[::1] table, const double[:, ::1] rows, const uint64_
         raise MemoryError
     for tree in range(e.n_trees):
         widest = max(widest, end_of(&e, tree, table[3 * 6 + 1]) - e.trees[tree].root)
-    ways = <Way*> malloc(widest * sizeof(Way))
-    columns = <int64_t*> malloc(widest * MOST_ON_A_WAY * sizeof(int64_t))
-    cells = <double*> malloc((MOST_CELLS + 1) * sizeof(double))
-    counts = <int64_t*> malloc((1 << MOST_ON_A_WAY) * sizeof(int64_t))
-    if ways == NULL or columns == NULL or cells == NULL or counts == NULL:
-        free(ways)
-        free(columns)
-        free(cells)
-        free(counts)
+    ways = <Way*> malloc(widest * (sizeof(Way) + MOST_ON_A_WAY * 8) + (MOST_CELLS + 1) * 8 + (1 << MOST_ON_A_WAY) * 8)
+    if ways == NULL:
         free(w.waiting)
         raise MemoryError
+    columns = <int64_t*> (ways + widest)
+    counts = columns + widest * MOST_ON_A_WAY
+    cells = <double*> (counts + (1 << MOST_ON_A_WAY))
     memset(&out[0, 0, 0], 0, out.shape[0] * out.shape[1] * out.shape[2] * sizeof(double))
     for tree in range(e.n_trees):
         root, end = e.trees[tree].root, end_of(&e, tree, table[3 * 6 + 1])
@@ -393,7 +389,4 @@ def by_tables(const int64_t[::1] table, const double[:, ::1] rows, const uint64_
                     for k in range(e.leaf_width):
                         at[k] += found[i] * values[k]
     free(ways)
-    free(columns)
-    free(cells)
-    free(counts)
     free(w.waiting)

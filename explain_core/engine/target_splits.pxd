@@ -77,12 +77,27 @@ cdef inline int64_t leftmost(Trees* t, int64_t cell) noexcept nogil:
     return cell
 
 
+cdef inline int64_t next_point(Trees* t, int64_t cell, Variance* passed) noexcept nogil:
+    """The next higher point of a search tree, −1 for none; ``passed``, if any: the targets to the left of those below that point."""
+    cdef int64_t before
+    if fork_at(t, cell).above >= 0:
+        if passed != NULL:
+            passed[0] = plus(passed[0], targets_at(t, cell))
+        return leftmost(t, fork_at(t, cell).above)
+    before, cell = cell, fork_at(t, cell).parent
+    while cell >= 0 and fork_at(t, cell).above == before:
+        if passed != NULL:
+            passed[0] = minus(passed[0], targets_at(t, cell))
+        before, cell = cell, fork_at(t, cell).parent
+    return cell
+
+
 cdef inline Choice suggest_threshold(Trees* t, int64_t leaf, int64_t observer, Sides* sides) noexcept nogil:
     """``EBSTSplitter.best_evaluated_split_suggestion``."""
     cdef Choice best = Choice(True, observer, LEAF, 0.0, -INFINITY)
     cdef Sides found
     cdef Variance passed = Variance(0.0, 0.0, 0.0)  # what lies to the left of the points now gone through
-    cdef int64_t cell = t.observers[observer].cells, before
+    cdef int64_t cell = t.observers[observer].cells
     cdef double value
     if cell < 0:
         return best
@@ -92,16 +107,7 @@ cdef inline Choice suggest_threshold(Trees* t, int64_t leaf, int64_t observer, S
         if value > best.merit:
             best.merit, best.kind, best.point = value, THRESHOLDED, point_at(t, cell).point
             sides[0] = found
-        if fork_at(t, cell).above >= 0:
-            passed = plus(passed, targets_at(t, cell))
-            cell = leftmost(t, fork_at(t, cell).above)
-            continue
-        before = cell
-        cell = fork_at(t, cell).parent
-        while cell >= 0 and fork_at(t, cell).above == before:
-            passed = minus(passed, targets_at(t, cell))
-            before = cell
-            cell = fork_at(t, cell).parent
+        cell = next_point(t, cell, &passed)
     return best
 
 
@@ -113,7 +119,7 @@ cdef inline Choice suggest_slot(Trees* t, int64_t leaf, int64_t observer, Sides*
     cdef Choice best = Choice(True, observer, LEAF, 0.0, -INFINITY)
     cdef Sides found
     cdef Variance passed = Variance(0.0, 0.0, 0.0)
-    cdef int64_t cell = leftmost(t, t.observers[observer].cells), before
+    cdef int64_t cell = leftmost(t, t.observers[observer].cells)
     cdef double value, place = 0.0
     cdef bint first = True
     while cell >= 0:
@@ -124,14 +130,7 @@ cdef inline Choice suggest_slot(Trees* t, int64_t leaf, int64_t observer, Sides*
                 best.merit, best.kind, best.point = value, THRESHOLDED, (place + point_at(t, cell).place) / 2.0
                 sides[0] = found
         first, place = False, point_at(t, cell).place
-        if fork_at(t, cell).above >= 0:
-            cell = leftmost(t, fork_at(t, cell).above)
-            continue
-        before = cell
-        cell = fork_at(t, cell).parent
-        while cell >= 0 and fork_at(t, cell).above == before:
-            before = cell
-            cell = fork_at(t, cell).parent
+        cell = next_point(t, cell, NULL)
     sides.left = passed
     return best
 

@@ -13,7 +13,7 @@ from explain_core.engine.adaptive cimport scale_votes, share
 from explain_core.engine.arithmetic cimport total
 from explain_core.engine.bayes cimport factors, majority, normalise, priors, weight_of
 from explain_core.engine.explaining cimport Plan, draw_order, draw_rows
-from explain_core.engine.forests cimport aggregate, favourite
+from explain_core.engine.forests cimport aggregate, enter, favourite
 from explain_core.engine.layout cimport *
 from explain_core.engine.leaves cimport uses_bayes
 from explain_core.engine.targets cimport asks_all, predict_target
@@ -370,11 +370,7 @@ cdef inline bint predict_copies(Walks* w, double* out) noexcept nogil:
     for member in range(t.n_members):
         tree = t.members[member].foreground
         root = t.trees[tree].root
-        for i in range(t.n_order):
-            if t.seen[tree * size + t.order[i]] == 1 and entered[t.order[i]] == 0:
-                entered[t.order[i]] = 1
-                codes[n] = t.order[i]
-                n += 1
+        n = enter(t, tree, entered, codes, n)
         if root < 0:
             memset(vote, 0, size * sizeof(double))
         else:

@@ -7,12 +7,12 @@ from statistics import NormalDist
 
 from libc.math cimport isnan
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from explain_core.engine.adaptive cimport adaptive_probabilities, learn_adaptive
 from explain_core.engine.explaining cimport Plan, settle_codes
-from explain_core.engine.forests cimport UNKNOWN, aggregate, class_votes, learn_classes, learn_numbers, member_number
+from explain_core.engine.forests cimport UNKNOWN, aggregate, class_votes, enter, learn_classes, learn_numbers, member_number
 from explain_core.engine.hoeffding cimport learn_tree, tree_probabilities
 from explain_core.engine.layout cimport Trees, get_scratch, give_scratch, open_trees, rows_of, short_of_rows
 from explain_core.engine.targets cimport rounded as rounded_to
@@ -99,18 +99,13 @@ cdef void predict_trees(
 def entered(const int64_t[::1] table, int64_t[::1] order):
     """The codes of the classes of a forest's prediction, in its order, into ``order``; how many there are."""
     cdef Trees t
-    cdef Py_ssize_t member, i, k, n = 0
-    cdef int64_t of
+    cdef int64_t member, n = 0
+    cdef int64_t* met
     open_trees(&table[0], &t)
+    met = <int64_t*> calloc(t.size, sizeof(int64_t))
     for member in range(t.n_members):
-        for i in range(t.n_order):
-            of = t.order[i]
-            k = 0
-            while k < n and order[k] != of:
-                k += 1
-            if k == n and t.seen[t.members[member].foreground * t.size + of] != 0:
-                order[n] = of
-                n += 1
+        n = enter(&t, t.members[member].foreground, met, &order[0], n)
+    free(met)
     return n
 
 

@@ -89,6 +89,17 @@ cdef inline int64_t most_common(Trees* t, int64_t branch) noexcept nogil:
     return best
 
 
+cdef inline int64_t otherwise(Trees* t, int64_t branch, double value, bint room, int64_t* leaves) noexcept nogil:
+    """The child for a record to learn that goes ``toward`` none: of a new category a leaf of its own where there is room, counted in ``leaves``."""
+    cdef int64_t child
+    if t.nodes[branch].kind != MULTIWAY or isnan(value) or not room:
+        return most_common(t, branch)
+    child = leaf_node(t, t.nodes[branch].depth + 1)
+    append_child(t, branch, child, value)
+    leaves[0] += 1
+    return child
+
+
 cdef inline int64_t next_node(Trees* t, int64_t branch, double value, int64_t* times) noexcept nogil:
     """The node after a branch, and how often river's walk comes by it."""
     cdef int64_t child = toward(t, branch, value)

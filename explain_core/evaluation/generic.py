@@ -57,18 +57,10 @@ class GenericEvaluator:
             for player, drawn in zip(players, rows, strict=True):
                 places.append([])
                 for row in drawn:
-                    copy = None
-                    for name in player.features:
-                        value = row.get(name, _ABSENT)
-                        if value is not (own := x.get(name, _ABSENT)) and value != own:
-                            if copy is None:
-                                copy = dict(x)
-                            if value is _ABSENT:
-                                del copy[name]
-                            else:
-                                copy[name] = value
-                    places[-1].append(-1 if copy is None else n)
-                    if copy is not None:
+                    copy = dict(x)
+                    changed = _take(copy, row, player.features)
+                    places[-1].append(n if changed else -1)
+                    if changed:
                         n += 1
                         yield copy
 

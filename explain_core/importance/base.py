@@ -242,16 +242,10 @@ class IncrementalEstimator:
 
     def _difference(self, other: IncrementalEstimator) -> str:
         """The first of the arguments in which the two differ; empty where they can explain a record in one evaluation."""
-        shared: dict[str, Callable[[IncrementalEstimator], Any]] = {
-            "model": lambda one: one.model,
-            "reservoir": lambda one: one.reservoir,
-            "evaluator": lambda one: one.evaluator,
-            "warm_up": lambda one: one.warm_up,
-            "losses": lambda one: one.losses,
-            "features or groups": lambda one: one.players,
-            "removal": lambda one: one._compilable,
-        }
-        return next((name for name, of in shared.items() if of(self) != of(other)), "")
+        called = {"players": "features or groups", "_compilable": "removal"}
+        names = ("model", "reservoir", "evaluator", "warm_up", "losses", *called)
+        differing = (name for name in names if getattr(self, name) != getattr(other, name))
+        return next((called.get(name, name) for name in differing), "")
 
     def _new_smoother(self, columns: int) -> Smoother:
         return Smoother((len(self.losses), columns), self._alpha)

@@ -17,7 +17,7 @@ from explain_core.players import Players
 from explain_core.random import derive_seed
 from explain_core.removal.conditional import Conditional, ConditionalJoining
 from explain_core.smoothing import Array
-from explain_core.state import StateError
+from explain_core.state import StateError, restore_part
 
 Empty = Literal["ema", "reservoir"]
 Removal = Literal["marginal", "conditional"]
@@ -90,11 +90,11 @@ class IncrementalSAGE(IncrementalEstimator):
 
     def restore(self, state: EstimatorState) -> None:
         super().restore(state)
-        if state.empty is None or (state.trees is None) != (self._trees is None):
-            raise StateError("isage: a state of another removal, or without the empty model")
+        problem = "isage: a state of another removal, or without the empty model"
+        if state.empty is None:
+            raise StateError(problem)
         self._y0 = self._y0.restored(state.empty)
-        if self._trees and state.trees is not None:
-            self._trees.restore(state.trees)
+        restore_part(self._trees, state.trees, problem)
 
     def _check(self, x: Row) -> None:
         if self._trees:

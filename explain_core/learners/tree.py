@@ -17,9 +17,9 @@ from explain_core.engine import trees as engine
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, Arrays, enlarged, grown
 from explain_core.learners.base import NUMBER, Learner, LearnerState
+from explain_core.learners.check import Pools, sound, without_free
 from explain_core.learners.columns import Columns
 from explain_core.learners.defaults import Default
-from explain_core.learners.free import Pools, without_free
 from explain_core.learners.tree_forms import ADAPTIVE, FOREST, TreePlan, plan_of
 from explain_core.losses import Task
 from explain_core.models import Row
@@ -215,8 +215,6 @@ class TreeLearner(Learner):
         return without_free(arrays, self.pools)
 
     def _adopt(self, blocks: dict[str, Block]) -> None:
-        from explain_core.learners.check import sound
-
         own = self.arrays.items()
         check(not (self._regression and self.labels), f"{self.kind}: classes in a regression")
         check(blocks.keys() == own.keys() - MADE, f"{self.kind}: arrays are missing, or there are others")

@@ -7,7 +7,6 @@ and the fold see ``Model`` alone.
 from explain_core.models.arrays import ArrayModel
 from explain_core.models.base import FeatureKind, Labels, Model, PredictionError, Row, check_prediction
 from explain_core.models.onnx import OnnxModel
-from explain_core.models.river import RiverClassifier, RiverLabeller, RiverModel, RiverRegressor
 from explain_core.models.wrapping import CallableModel, wrap
 
 __all__ = [
@@ -18,10 +17,6 @@ __all__ = [
     "Model",
     "OnnxModel",
     "PredictionError",
-    "RiverClassifier",
-    "RiverLabeller",
-    "RiverModel",
-    "RiverRegressor",
     "Row",
     "check_prediction",
     "wrap",

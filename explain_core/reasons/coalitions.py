@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from math import comb
 from typing import Any
 
@@ -15,6 +16,7 @@ from explain_core.learners.base import Learner
 from explain_core.models import Model, Row
 from explain_core.random import Generator, derive_seed
 from explain_core.reasons.result import Array, Method, Reasons
+from explain_core.tables import transfer
 
 _MASKS = NDArray[np.bool_]
 _ABSENT: Any = object()
@@ -232,11 +234,7 @@ class _Records:
         copies = []
         for other, mask in zip(others.tolist(), masks.tolist(), strict=True):
             copy = dict(self.records[other])
-            for name, taken in zip(names, mask, strict=True):
-                if taken and name in x:
-                    copy[name] = x[name]
-                elif taken:
-                    copy.pop(name, None)
+            transfer(compress(names, mask), x, copy)
             copies.append(copy)
         return self._predict(copies)
 

@@ -79,11 +79,6 @@ class Watch:
         return share
 
 
-def _shares(share: float, performance: Performance) -> list[float]:
-    """A share of each loss of predicting the labels' frequencies."""
-    return [share * abs(performance.of(loss.name)[1]) for loss in performance.losses]
-
-
 class _Losses(Watch):
     """The losses of each record, their gains over no model, or both; of a segment the losses alone."""
 
@@ -110,27 +105,17 @@ class _Losses(Watch):
 
     def limits(self, share: float) -> list[float]:
         """A share of the loss of predicting the labels' frequencies."""
-        return _shares(share, self._performance) * len(self._kinds)
+        empty = (self._performance.of(loss.name)[1] for loss in self._performance.losses)
+        return [share * abs(loss) for loss in empty] * len(self._kinds)
 
 
-class _Estimated(Watch):
+class _Estimated(_Losses):
     """By how much each record without a label is estimated to lose more than the labelled ones, which a change of the labels' meaning does not move."""
 
     label_free = True
 
-    def __init__(self, detector: ChangeDetector, performance: Performance) -> None:
-        super().__init__(detector)
-        self._performance = performance
-
     def values(self, records: Sequence[Record], learnt: Learnt) -> Any:
         return learnt.excess
-
-    def subject(self, column: int) -> Subject:
-        return Subject("estimated_loss", self._performance.losses[column].name)
-
-    def limits(self, share: float) -> list[float]:
-        """A share of the loss of predicting the labels' frequencies."""
-        return _shares(share, self._performance)
 
 
 class _Importances(Watch):
@@ -250,7 +235,7 @@ class Alarms(Part):
             detector = self._detector(len(chosen) * losses)
             self._watches["performance"] = _Losses(detector, performance, chosen)
         if "estimated_loss" in subjects:
-            self._watches["estimated"] = _Estimated(self._detector(losses), performance)
+            self._watches["estimated"] = _Estimated(self._detector(losses), performance, ["estimated_loss"])
         for name, explainer in explainers.items() if "importance" in subjects else ():
             for row, loss in enumerate(explainer.losses):
                 detector = self._of_estimator(explainer)

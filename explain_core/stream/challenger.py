@@ -15,7 +15,7 @@ from explain_core.losses import Prediction
 from explain_core.models import Model, Row
 from explain_core.random import derive_seed
 from explain_core.shift import ExplanationShift, ShiftState
-from explain_core.state import Pack, State, Unpack, check
+from explain_core.state import Pack, State, Unpack, restore_part
 from explain_core.stream.events import Learnt
 from explain_core.stream.explained import ExplainedModel, ExplainedModelData
 from explain_core.stream.options import Options
@@ -174,7 +174,5 @@ class Challenger:
         """Restore a stored state, after the model's. Raises ``StateError`` where it is not of these options."""
         self.explained.restore(data.explained, unpack)
         self._differences.restore(data.differences)
-        check((data.shift is None) == (self.shift is None), "shift: with it, or without")
         self.shift = self._shift()  # of the models that were restored
-        if self.shift is not None and data.shift is not None:
-            self.shift.restore(data.shift)
+        restore_part(self.shift, data.shift, "shift: with it, or without")

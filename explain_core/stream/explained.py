@@ -28,7 +28,7 @@ from explain_core.models.empty import Performance, PerformanceState
 from explain_core.periods import Driven, Period, Periods, PeriodsState
 from explain_core.random import derive_seed
 from explain_core.reservoirs import ReservoirState, StoredReservoir, make_reservoir
-from explain_core.state import Count, Pack, State, Unpack, check
+from explain_core.state import Count, Pack, State, Unpack, check, restore_part
 from explain_core.stream.events import Learnt
 from explain_core.stream.followed import Followed
 from explain_core.stream.models import ModelData, model_data, restored_model
@@ -383,7 +383,6 @@ class ExplainedModel:
         object is then unusable.
         """
         check(list(data.explainers) == list(self.explainers), "explainers: others")
-        check((data.served is None) == (self.served is None), "served: with predictions, or without")
         check(len(data.reservoirs) == len(self.reservoirs), "reservoirs: more or fewer")
         self.model = restored_model(self.model, data.model, not self._stored, unpack)
         self.evaluator = choose(self.model, self.options.evaluator)
@@ -398,19 +397,12 @@ class ExplainedModel:
             segments.restore(data.segments[name])
         self.records, self.unlabelled = data.records, data.unlabelled
         self.worth.restore(data.worse)
-        check((data.periods is None) == (self.periods is None), "periods: with them, or without")
-        if self.periods is not None and data.periods is not None:
-            shapes = {
-                name: (len(explainer.losses), 0, len(explainer.players))
-                for name, explainer in self.explainers.items()
-            } | {PERFORMANCE: (len(self.performance.losses), 2, 2)}
-            self.periods.restore(data.periods, shapes)
-        if self.served is not None and data.served is not None:
-            self.served.restore(data.served)
-        check((data.followed is None) == (self.followed is None), "followed: with curves, or without")
-        if self.followed is not None and data.followed is not None:
-            self.followed.restore(data.followed, self.model)
-        check((data.estimated is None) == (self.estimated is None), "estimated: with estimates, or without")
-        if self.estimated is not None and data.estimated is not None:
-            self.estimated.restore(data.estimated)
+        shapes = {
+            name: (len(explainer.losses), 0, len(explainer.players))
+            for name, explainer in self.explainers.items()
+        } | {PERFORMANCE: (len(self.performance.losses), 2, 2)}
+        restore_part(self.periods, data.periods, "periods: with them, or without", shapes)
+        restore_part(self.served, data.served, "served: with predictions, or without")
+        restore_part(self.followed, data.followed, "followed: with curves, or without", self.model)
+        restore_part(self.estimated, data.estimated, "estimated: with estimates, or without")
         self._group()

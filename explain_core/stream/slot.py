@@ -9,7 +9,7 @@ from explain_core.foreign import dumps
 from explain_core.importance.blocks import Array
 from explain_core.losses import Prediction
 from explain_core.models import FeatureKind, Row
-from explain_core.state import Pack, State, Unpack, check
+from explain_core.state import Pack, State, Unpack, restore_part
 from explain_core.stream.alarms import Alarms, AlarmsData
 from explain_core.stream.challenger import Challenger, ChallengerData
 from explain_core.stream.events import Learnt, Record, RecordBlock
@@ -116,12 +116,7 @@ class Slot:
 
     def restore(self, data: SlotData, classes: int, unpack: Unpack) -> None:
         """Restore a stored state, before the first record. Raises ``StateError`` where it is not of these options."""
-        alarms = [] if data.alarms is None else [data.alarms]
-        challengers = [] if data.challenger is None else [data.challenger]
-        check(len(alarms) == len(self.alarms), "alarms: with them, or without")
-        check(len(challengers) == len(self.challengers), "challenger: with one, or without")
         self.explained.restore(data.explained, unpack)
-        for challenger, compared in zip(self.challengers, challengers, strict=True):
-            challenger.restore(compared, unpack)
-        for alarm, watched in zip(self.alarms, alarms, strict=True):
-            alarm.restore(watched, classes, unpack)
+        challenger, alarms = next(iter(self.challengers), None), next(iter(self.alarms), None)
+        restore_part(challenger, data.challenger, "challenger: with one, or without", unpack)
+        restore_part(alarms, data.alarms, "alarms: with them, or without", classes, unpack)

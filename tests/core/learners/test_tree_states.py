@@ -11,7 +11,7 @@ from river import drift, forest, tree
 from explain_core.evaluation.choice import choose
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
-from explain_core.learners import free, layout
+from explain_core.learners import check, layout
 from explain_core.learners.base import LearnerState
 from explain_core.learners.tree import TreeLearner, tree_learner
 from explain_core.state import StateError, block
@@ -153,7 +153,7 @@ def test_a_state_whose_free_rows_would_take_too_much_memory_is_neither_stored_no
 ) -> None:
     learner = taught("forest", 400)
     state = learner.state()
-    monkeypatch.setattr(free, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(check, "MOST_BYTES", 20_000)
     for refused in (learner.state, lambda: made("forest").restore(state)):
         with pytest.raises(StateError, match="bytes"):
             refused()
