@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from explain_core import losses as known_losses
 from explain_sidecar.errors import SettingsError
-from explain_sidecar.settings.base import MESSAGES, Part, not_among
+from explain_sidecar.settings.base import MESSAGES, Part, Section, not_among
 from explain_sidecar.settings.checkpoint import CheckpointSettings, RecoverySettings
 from explain_sidecar.settings.dependence import DependenceSettings
 from explain_sidecar.settings.drift import AlarmSettings, DriftSettings
@@ -45,7 +44,6 @@ from explain_sidecar.settings.sources import (
     is_secret,
     merged,
     read_layers,
-    refuse,
     source_of,
     without_credentials,
 )
@@ -89,17 +87,10 @@ __all__ = [
 ]
 
 
-class Settings(BaseSettings):
+class Settings(Section):
     """All settings of the sidecar."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
-        env_nested_delimiter="__",
-        extra="forbid",
-        frozen=True,
-        allow_inf_nan=False,
-        use_attribute_docstrings=True,
-    )
+    model_config = ConfigDict(validate_default=True)
 
     app_id: Annotated[str, MESSAGES] = Field("explanation-sidecar", pattern=r"^[A-Za-z0-9._-]{1,200}$")
     """Name of this sidecar: its consumer group, and part of every message."""
@@ -154,11 +145,9 @@ class Settings(BaseSettings):
             return {**data, "model": {"static": True, **model}}
         return data
 
-    @model_validator(mode="after")
-    def _goes_together(self) -> Settings:
-        refuse(self._problems())
-        refuse([*self._problems_of_the_model(), *self._problems_of_the_challenger()])
-        return self
+    def problems(self) -> Iterable[Problem]:
+        found = list(self._problems())
+        return found or [*self._problems_of_the_model(), *self._problems_of_the_challenger()]
 
     @property
     def task(self) -> known_losses.Task:
@@ -262,18 +251,6 @@ class Settings(BaseSettings):
                     ("challenger", "limits", name),
                     f"no explainer has this loss; there are {', '.join(sorted(losses))}",
                 )
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        # The environment is read by load_settings, which knows each value's source and reports unknown names.
-        return (init_settings,)
 
     @property
     def challenger_model(self) -> ModelSettings | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from explain_sidecar.settings.base import MESSAGES, Section, TopicName
-from explain_sidecar.settings.sources import Problem, refuse
+from explain_sidecar.settings.sources import Problem
 
 TRANSACTION_TIMEOUT_MS = 10_000
 """The broker aborts a transaction of this age; a killed worker holds its readers back no longer."""
@@ -35,17 +35,6 @@ OWNED_KEYS = {
 """Properties of librdkafka that the service sets itself, and what to do instead."""
 
 
-def _kafka_config(config: dict[str, Any]) -> dict[str, Any]:
-    refuse(
-        ((key,), f"belongs to the sidecar: {OWNED_KEYS[key]}; take it out")
-        if key in OWNED_KEYS
-        else ((key,), f"a {type(value).__name__} is not allowed; use a string, a number or a boolean")
-        for key, value in config.items()
-        if key in OWNED_KEYS or not isinstance(value, str | bool | int | float)
-    )
-    return config
-
-
 def _replication_factor(number: int) -> int:
     if number < 1 and number != -1:
         raise ValueError("it must be at least 1, or -1")
@@ -57,7 +46,7 @@ class KafkaSettings(Section):
 
     bootstrap_servers: str | None = None
     """Brokers to start from, host:port[,host:port…]. Required by every command that connects."""
-    config: Annotated[dict[str, Any], AfterValidator(_kafka_config)] = Field(default_factory=dict)
+    config: dict[str, Any] = Field(default_factory=dict)
     """Any other librdkafka property (security.protocol, sasl.*, ssl.*, …), passed to every client: a mapping from its name to a string, number or boolean."""
     oauth: str | None = Field(None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """`module:function` that gives a token for OAUTHBEARER, such as one of MSK IAM: called with sasl.oauthbearer.config, it returns the token and when that expires, in seconds since 1970. By default librdkafka asks as sasl.oauthbearer.method says."""
@@ -65,6 +54,14 @@ class KafkaSettings(Section):
     """Protocol of the group: consumer is that of KIP-848, which Kafka 4.0 has by default. There the broker sets the session timeout (group.consumer.session.timeout.ms, 45 s by default): an instance that dies is noticed so late."""
     group_instance_id: str | None = None
     """Static membership: stable name of this instance; the worker's slot is appended."""
+
+    def problems(self) -> Iterator[Problem]:
+        for key, value in self.config.items():
+            if key in OWNED_KEYS:
+                yield ("config", key), f"belongs to the sidecar: {OWNED_KEYS[key]}; take it out"
+            elif not isinstance(value, str | bool | int | float):
+                kind = type(value).__name__
+                yield ("config", key), f"a {kind} is not allowed; use a string, a number or a boolean"
 
 
 TOPICS = (

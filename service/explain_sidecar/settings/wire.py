@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from explain_sidecar.settings.base import Address, Section
-from explain_sidecar.settings.sources import refuse
+from explain_sidecar.settings.sources import Problem
 
 
 class CloudEventsSettings(Section):
@@ -19,11 +20,6 @@ class CloudEventsSettings(Section):
     """What ce_type begins with: your organisation's domain backwards, such as com.example.ml."""
 
 
-def _registry_config(config: dict[str, Any]) -> dict[str, Any]:
-    refuse([(("url",), "belongs to the sidecar: set registry.url; take it out")] if "url" in config else [])
-    return config
-
-
 class RegistrySettings(Section):
     """A Schema Registry for explanations and drift messages: their values are framed for it."""
 
@@ -33,5 +29,9 @@ class RegistrySettings(Section):
     """JSON by a JSON Schema, or Avro; none: the messages are plain JSON, and the registry serves to read records alone."""
     auto_register: bool = False
     """Register the schemas at the start; by default use `explain-sidecar schemas register`."""
-    config: Annotated[dict[str, Any], AfterValidator(_registry_config)] = Field(default_factory=dict)
+    config: dict[str, Any] = Field(default_factory=dict)
     """Any other property of confluent-kafka's SchemaRegistryClient: basic.auth.user.info, ssl.ca.location, …."""
+
+    def problems(self) -> Iterator[Problem]:
+        if "url" in self.config:
+            yield ("config", "url"), "belongs to the sidecar: set registry.url; take it out"
