@@ -18,12 +18,18 @@ LEAVES, IS_BACK_SOON = -1, -2
 """In place of an epoch. One with a stable name that is back soon keeps its partitions."""
 
 
-def _field(name: str, kind: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "type": kind, "versions": "0+", **more}
-
-
-def _nullable(name: str, kind: str, **more: Any) -> dict[str, Any]:
-    return _field(name, kind, nullableVersions="0+", default="null", **more)
+def _fields(text: str, **inner: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Fields by name and type, as Kafka describes them; one that may be null has a ? behind the type, and ``inner`` has the fields of types."""
+    found = []
+    for name, kind in map(str.split, text.split(",")):
+        kind, nullable, _ = kind.partition("?")
+        kind, _, default = kind.partition("=")
+        field: dict[str, Any] = {"name": name, "type": kind, "versions": "0+"}
+        field |= {"nullableVersions": "0+", "default": "null"} if nullable else {}
+        field |= {"default": default} if default else {}
+        field |= {"fields": inner[kind.removeprefix("[]")]} if kind.removeprefix("[]") in inner else {}
+        found.append(field)
+    return found
 
 
 def _messages(key: int, request: list[dict[str, Any]], response: list[dict[str, Any]]) -> list[Any]:
@@ -38,70 +44,35 @@ def _messages(key: int, request: list[dict[str, Any]], response: list[dict[str, 
     return [message("Request", request), message("Response", response)]
 
 
-_PARTITIONS = [_field("TopicId", "uuid"), _field("Partitions", "[]int32")]
-_NAMED = [_PARTITIONS[0], _field("TopicName", "string"), _PARTITIONS[1]]
+_PARTITIONS = _fields("TopicId uuid, Partitions []int32")
 _Heartbeat, _Beaten = _messages(
     68,
-    [
-        _field("GroupId", "string"),
-        _field("MemberId", "string"),
-        _field("MemberEpoch", "int32"),
-        _nullable("InstanceId", "string"),
-        _nullable("RackId", "string"),
-        _field("RebalanceTimeoutMs", "int32", default="-1"),
-        _nullable("SubscribedTopicNames", "[]string"),
-        _nullable("ServerAssignor", "string"),
-        _nullable("TopicPartitions", "[]TopicPartitions", fields=_PARTITIONS),
-    ],
-    [
-        _field("ThrottleTimeMs", "int32"),
-        _field("ErrorCode", "int16"),
-        _nullable("ErrorMessage", "string"),
-        _nullable("MemberId", "string"),
-        _field("MemberEpoch", "int32"),
-        _field("HeartbeatIntervalMs", "int32"),
-        _nullable(
-            "Assignment", "Assignment", fields=[_field("Topics", "[]TopicPartitions", fields=_PARTITIONS)]
-        ),
-    ],
+    _fields(
+        "GroupId string, MemberId string, MemberEpoch int32, InstanceId string?, RackId string?, RebalanceTimeoutMs int32=-1, "
+        "SubscribedTopicNames []string?, ServerAssignor string?, TopicPartitions []TopicPartitions?",
+        TopicPartitions=_PARTITIONS,
+    ),
+    _fields(
+        "ThrottleTimeMs int32, ErrorCode int16, ErrorMessage string?, MemberId string?, MemberEpoch int32, HeartbeatIntervalMs int32, "
+        "Assignment Assignment?",
+        Assignment=_fields("Topics []TopicPartitions", TopicPartitions=_PARTITIONS),
+    ),
 )
-_ASSIGNED = [_field("Topics", "[]TopicPartitions", fields=_NAMED)]
+_NAMED = _fields("TopicId uuid, TopicName string, Partitions []int32")
+_MEMBER = _fields(
+    "MemberId string, InstanceId string?, RackId string?, MemberEpoch int32, ClientId string, ClientHost string, "
+    "SubscribedTopicNames []string, SubscribedTopicRegex string?, Assignment Assignment, TargetAssignment Assignment",
+    Assignment=_fields("Topics []TopicPartitions", TopicPartitions=_NAMED),
+)
+_GROUP = _fields(
+    "ErrorCode int16, ErrorMessage string?, GroupId string, GroupState string, GroupEpoch int32, AssignmentEpoch int32, "
+    "AssignorName string, Members []Member, AuthorizedOperations int32",
+    Member=_MEMBER,
+)
 _Describe, _Described = _messages(
     69,
-    [_field("GroupIds", "[]string"), _field("IncludeAuthorizedOperations", "bool")],
-    [
-        _field("ThrottleTimeMs", "int32"),
-        _field(
-            "Groups",
-            "[]DescribedGroup",
-            fields=[
-                _field("ErrorCode", "int16"),
-                _nullable("ErrorMessage", "string"),
-                _field("GroupId", "string"),
-                _field("GroupState", "string"),
-                _field("GroupEpoch", "int32"),
-                _field("AssignmentEpoch", "int32"),
-                _field("AssignorName", "string"),
-                _field(
-                    "Members",
-                    "[]Member",
-                    fields=[
-                        _field("MemberId", "string"),
-                        _nullable("InstanceId", "string"),
-                        _nullable("RackId", "string"),
-                        _field("MemberEpoch", "int32"),
-                        _field("ClientId", "string"),
-                        _field("ClientHost", "string"),
-                        _field("SubscribedTopicNames", "[]string"),
-                        _nullable("SubscribedTopicRegex", "string"),
-                        _field("Assignment", "Assignment", fields=_ASSIGNED),
-                        _field("TargetAssignment", "Assignment", fields=_ASSIGNED),
-                    ],
-                ),
-                _field("AuthorizedOperations", "int32"),
-            ],
-        ),
-    ],
+    _fields("GroupIds []string, IncludeAuthorizedOperations bool"),
+    _fields("ThrottleTimeMs int32, Groups []DescribedGroup", DescribedGroup=_GROUP),
 )
 
 
