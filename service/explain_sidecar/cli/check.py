@@ -1,7 +1,5 @@
 """The command ``check``."""
 
-from __future__ import annotations
-
 from explain_sidecar.cli.options import json_option
 from explain_sidecar.cli.root import cli, runs
 

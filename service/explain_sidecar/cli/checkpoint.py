@@ -1,7 +1,5 @@
 """The command ``checkpoint``."""
 
-from __future__ import annotations
-
 import click
 
 from explain_sidecar.cli.options import json_option

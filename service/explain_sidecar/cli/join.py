@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from explain_sidecar.cli.options import json_option, until_caught_up_option, workers_option
-from explain_sidecar.cli.root import cli, load, runs
+from explain_sidecar.cli.root import cli, runs, start
 
 
 @cli.group(invoke_without_command=True)
@@ -19,19 +19,7 @@ def join(context: click.Context, workers: int, until_caught_up: bool) -> int | N
     """
     if context.invoked_subcommand is not None:
         return None
-    from explain_sidecar.forks import Forks
-
-    forks = Forks()
-    from explain_sidecar.commands.run import run
-
-    return run(
-        load(context),
-        forks,
-        config=context.obj,
-        workers=workers,
-        until_caught_up=until_caught_up,
-        stages=("join",),
-    )
+    return start(context, (), workers=workers, until_caught_up=until_caught_up, stages=("join",))
 
 
 @join.command("show")

@@ -1,7 +1,5 @@
 """The command ``mcp``."""
 
-from __future__ import annotations
-
 from explain_sidecar.cli.root import cli, runs
 
 

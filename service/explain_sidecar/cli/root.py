@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from inspect import signature
 from pathlib import Path
@@ -82,6 +82,16 @@ def load(context: click.Context) -> Settings:
     settings = load_settings(context.obj)
     set_up_logging(settings.log)
     return settings
+
+
+def start(context: click.Context, modules: Sequence[str], **options: Any) -> int:
+    """Run workers, from a process that imports ``modules`` while this one reads the settings; returns the exit status."""
+    from explain_sidecar.forks import Forks
+
+    forks = Forks(modules)
+    from explain_sidecar.commands.run import run
+
+    return run(load(context), forks, config=context.obj, **options)
 
 
 def runs(target: str) -> Callable[[Callable[[], None]], Callable[..., None]]:

@@ -7,7 +7,7 @@ import os
 import click
 
 from explain_sidecar.cli.options import until_caught_up_option, workers_option
-from explain_sidecar.cli.root import cli, load
+from explain_sidecar.cli.root import cli, start
 
 
 @cli.command()
@@ -27,7 +27,7 @@ def run(context: click.Context, workers: int, until_caught_up: bool, with_join: 
 
     Every explanation is published exactly once. The state is restored from the checkpoints topic. SIGTERM and Ctrl-C stop the workers cleanly.
     """
-    from explain_sidecar.forks import FOLD, Forks
+    from explain_sidecar.forks import FOLD
 
     if with_join and until_caught_up:
         raise click.UsageError(
@@ -35,14 +35,5 @@ def run(context: click.Context, workers: int, until_caught_up: bool, with_join: 
         )
     if new_model:  # the workers' settings are of this environment too
         os.environ["EXPLAIN_CHECKPOINT__ON_MISMATCH"] = "new_model"
-    forks = Forks(FOLD)
-    from explain_sidecar.commands.run import run
-
-    return run(
-        load(context),
-        forks,
-        config=context.obj,
-        workers=workers,
-        until_caught_up=until_caught_up,
-        stages=("fold", "join") if with_join else ("fold",),
-    )
+    stages = ("fold", "join") if with_join else ("fold",)
+    return start(context, FOLD, workers=workers, until_caught_up=until_caught_up, stages=stages)

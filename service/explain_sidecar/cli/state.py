@@ -1,7 +1,5 @@
 """The commands ``state``, ``model`` and ``warm-up``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

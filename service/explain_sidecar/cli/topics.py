@@ -1,7 +1,5 @@
 """The command ``topics``."""
 
-from __future__ import annotations
-
 import click
 
 from explain_sidecar.cli.options import COUNT, json_option

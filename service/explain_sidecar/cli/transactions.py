@@ -1,7 +1,5 @@
 """The command ``transactions``."""
 
-from __future__ import annotations
-
 import click
 
 from explain_sidecar.cli.root import cli, runs

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,16 +33,10 @@ def run(
         stage = join_settings(settings)
         prepare(stage, Topics(stage))
     wanted = [(stage, slot) for stage in stages for slot in range(workers)]
-    with _site(settings, len(wanted)) as site:
+    beside: AbstractContextManager[Site | None] = nullcontext()
+    if settings.http.enabled:
+        from explain_sidecar.http.site import beside_workers
+
+        beside = beside_workers(settings, len(wanted))
+    with beside as site:
         return Supervisor(settings, site, config, wanted, until_caught_up, forks).run()
-
-
-@contextmanager
-def _site(settings: Settings, workers: int) -> Iterator[Site | None]:
-    if not settings.http.enabled:
-        yield None
-        return
-    from explain_sidecar.http.site import beside_workers
-
-    with beside_workers(settings, workers) as site:
-        yield site
