@@ -16,6 +16,7 @@ import orjson
 
 from explain_sidecar.formats.errors import BadRecord, SchemaProblem
 from explain_sidecar.formats.names import Names
+from explain_sidecar.formats.paths import levels
 
 Read = Callable[[bytes], dict[str, Any]]
 
@@ -99,29 +100,16 @@ def _parsed(schemas: list[Any]) -> tuple[Any, dict[str, Any]]:
 
     named: Any = {}
     last: Any = None
-    if _parts(schemas) > MAX_PARTS:
-        raise SchemaProblem(f"it has more than {MAX_PARTS:,} parts")
+    parts = 0
+    for depth, level in enumerate(levels(schemas)):
+        parts += len(level)
+        if parts > MAX_PARTS:
+            raise SchemaProblem(f"it has more than {MAX_PARTS:,} parts")
+        if depth > 2 * MAX_DEPTH + 1:  # a level of records is two of JSON, with its list of fields
+            raise SchemaProblem(f"it has more than {MAX_DEPTH} levels")
     for schema in schemas:
-        _check_depth(schema, 2 * MAX_DEPTH)  # a level of records is two of JSON, with its list of fields
         last = parse_schema(schema, named, _write_hint=False)
     return last, named
-
-
-def _check_depth(value: Any, left: int) -> None:
-    if left < 0:
-        raise SchemaProblem(f"it has more than {MAX_DEPTH} levels")
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _check_depth(inner, left - 1)
-
-
-def _parts(source: Any) -> int:
-    """Values in JSON."""
-    count, waiting = 0, [source]
-    while waiting and count <= MAX_PARTS:
-        value = waiting.pop()
-        count += 1
-        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return count
 
 
 def _full_names(schema: dict[str, Any]) -> list[str]:

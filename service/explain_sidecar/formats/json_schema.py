@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import orjson
 
 from explain_sidecar.formats.errors import BadRecord, SchemaProblem
+from explain_sidecar.formats.paths import levels
 
 Read = Callable[[bytes], dict[str, Any]]
 
@@ -128,7 +129,7 @@ class JsonSchema:
 
     def _problem(self, data: dict[str, Any], size: int) -> str:
         """What is wrong with an invalid value: the first thing, unless it takes long to say so, as all alternatives are gone through again."""
-        if self._units ** (_depth(data) if self._recursive else 1) * size <= MAX_DETAIL:
+        if self._units ** (sum(1 for _ in levels(data)) if self._recursive else 1) * size <= MAX_DETAIL:
             try:
                 self._validate(data)
             except ValueError as error:
@@ -143,19 +144,6 @@ class _Unasked:
     def __init__(self, *keyword: Any) -> None: ...
 
     def validate(self, value: Any) -> None: ...
-
-
-def _depth(value: Any) -> int:
-    depth, level = 0, [value]
-    while level:
-        depth += 1
-        parts = (
-            part.values() if isinstance(part, dict) else part
-            for part in level
-            if isinstance(part, dict | list)
-        )
-        level = [inner for part in parts for inner in part]
-    return depth
 
 
 def _words(error: Any) -> str:

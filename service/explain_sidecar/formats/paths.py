@@ -1,8 +1,8 @@
-"""Field paths such as customer.age."""
+"""Field paths such as customer.age, and the levels of what is nested."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 ABSENT: Any = object()
@@ -31,3 +31,16 @@ def find(data: dict[str, Any], path: Sequence[str]) -> Any:
             return ABSENT
         value = value.get(part, ABSENT)
     return value
+
+
+def levels(value: Any) -> Iterator[list[Any]]:
+    """The values of JSON on each level of it, the outermost first."""
+    level = [value]
+    while level:
+        yield level
+        parts = (
+            part.values() if isinstance(part, dict) else part
+            for part in level
+            if isinstance(part, dict | list)
+        )
+        level = [inner for part in parts for inner in part]
