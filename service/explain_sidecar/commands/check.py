@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, redirect_stdout
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
@@ -74,9 +74,9 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
     findings: list[Finding] = []
     sampled = Sampled()
     try:
-        findings.append(_model(settings))
+        findings.append(_made("model", settings, _model))
         if settings.challenger_model is not None:
-            findings.append(_challenger(settings))
+            findings.append(_made("challenger", settings, _challenger))
         findings.append(_signatures(settings, all(finding.ok for finding in findings)))
         if settings.join.events.topic is not None:
             findings.append(join_store())
@@ -106,19 +106,27 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
         )
 
 
-def _model(settings: Settings) -> Finding:
+def _made(what: str, settings: Settings, described: Callable[[Settings], str]) -> Finding:
     try:
         # Some models print remarks on their parameters; stdout is for data.
         with redirect_stdout(sys.stderr):
-            model = None if settings.models.enabled else load_model(settings.model, settings.seed)
-        what = described(settings)
+            return Finding(what, True, f"{described(settings)} for {settings.model.task}")
     except UserError as error:
-        return Finding("model", False, str(error))
+        return Finding(what, False, str(error))
+
+
+def _model(settings: Settings) -> str:
+    model = None if settings.models.enabled else load_model(settings.model, settings.seed)
+    what = described(settings)
     if model is not None:
-        what = what or model.title
-    elif settings.models.pattern is not None:
-        what = f"{what}\nversions at {settings.models.pattern}".strip()
-    return Finding("model", True, f"{what} for {settings.model.task}")
+        return what or model.title
+    pattern = settings.models.pattern
+    return what if pattern is None else f"{what}\nversions at {pattern}".strip()
+
+
+def _challenger(settings: Settings) -> str:
+    model = load_challenger(settings, settings.seed)
+    return described_challenger(settings) or model.title
 
 
 def join_store() -> Finding:
@@ -126,16 +134,6 @@ def join_store() -> Finding:
     if importlib.util.find_spec("rocksdict") is None:
         return Finding("join", False, "its store needs rocksdict; install explanation-sidecar[join]")
     return Finding("join", True, "rocksdict, which its store needs, is installed")
-
-
-def _challenger(settings: Settings) -> Finding:
-    try:
-        with redirect_stdout(sys.stderr):
-            model = load_challenger(settings, settings.seed)
-        what = described_challenger(settings) or model.title
-    except UserError as error:
-        return Finding("challenger", False, str(error))
-    return Finding("challenger", True, f"{what} for {settings.model.task}")
 
 
 def _signatures(settings: Settings, made: bool) -> Finding:

@@ -14,21 +14,14 @@ from explain_sidecar.crash_points import reach
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.identity import fold_settings
+from explain_sidecar.kafka.checkpoints import links
 from explain_sidecar.kafka.clients import ErrorLog, reading_consumer, unreachable
 from explain_sidecar.kafka.past import Past
 from explain_sidecar.kafka.topics import Topic, Topics, same
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.files import first_state
 from explain_sidecar.snapshots.signatures import read_keys
-from explain_sidecar.snapshots.snapshot import (
-    Before,
-    Manifest,
-    Snapshot,
-    begin,
-    load_parts,
-    take,
-    unpacking,
-)
+from explain_sidecar.snapshots.snapshot import Before, Manifest, Snapshot, begin, take
 from explain_sidecar.wire.registry import json_reader, registry_of
 
 
@@ -95,15 +88,12 @@ def first_of(
     settings: Settings, partition: int, found: Found, start: int, topic: Topic, kept: Snapshot | None
 ) -> tuple[Snapshot, dict[str, tuple[int, str]]]:
     """The first snapshot of the next epoch with what it takes over of another one, and the chains that begin with it."""
-    before, epoch = None, found.epoch
-    if kept is not None:
-        before = Before(load_parts(kept), carry_over(kept.manifest.settings, settings), unpacking(kept))
-    state = (
-        first_state(settings, partition, epoch, start)
-        if before is None
-        else begin(settings, partition, epoch, start, before)
-    )
-    chains = {name: (chain.seq, chain.digest.hex()) for name, chain in state.chains.items()}
+    if kept is None:
+        state = first_state(settings, partition, found.epoch, start)
+    else:
+        before = Before.of(kept, carry_over(kept.manifest.settings, settings))
+        state = begin(settings, partition, found.epoch, start, before)
+    chains = links(state)
     partitions = found.manifest.partitions if found.manifest else topic.partitions
     return take(state, settings.app_id, topic.name, topic.id, fold_settings(settings), partitions), chains
 

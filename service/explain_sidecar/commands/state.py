@@ -37,7 +37,7 @@ from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.files import MODEL, first_state, read_file, stored, write_file, written
 from explain_sidecar.snapshots.signatures import Keys, read_keys
-from explain_sidecar.snapshots.snapshot import Before, Snapshot, begin, load_parts, take, unpacking
+from explain_sidecar.snapshots.snapshot import Before, Snapshot, begin, take
 
 TAIL = 20
 """Records before a state's offset, different ones, by which its place in a copy of the topic is found."""
@@ -193,8 +193,8 @@ def _write_model(settings: Settings, snapshot: Snapshot, file: Path, keys: Keys)
     manifest = snapshot.manifest
     known = settings_of(manifest.settings, settings)
     carry = carry_over(manifest.settings, known).of(MODEL)
-    data = load_parts(snapshot)
-    state = begin(known, 0, 0, manifest.next_offset, Before(data, carry, unpacking(snapshot)))
+    before = Before.of(snapshot, carry)
+    state = begin(known, 0, 0, manifest.next_offset, before)
     if state.versions is not None or settings.model.static:
         raise UserError("model: it never learns, so that there is nothing to export; its file is the model")
     taken = take(state, manifest.app_id, manifest.topic, manifest.topic_id, manifest.settings)
@@ -205,7 +205,7 @@ def _write_model(settings: Settings, snapshot: Snapshot, file: Path, keys: Keys)
     }
     written = taken.model_copy(update={"manifest": taken.manifest.model_copy(update=about)})
     size = write_file(file, [stored(written, keys)])
-    model = data.explained.model if data.explained else None
+    model = before.data.explained.model if before.data.explained else None
     kind = f"a {model.learner.kind} learner" if model and model.learner else "a model of its own code"
     sys.stdout.write(
         f"{file}: {size:,} bytes; {kind} after {manifest.records:,} records of {manifest.topic} partition {manifest.partition}, up to offset "

@@ -84,9 +84,14 @@ def point(topic_id: str, state: PartitionState, location: Location) -> Pointer:
         manifest=location.acknowledged.last,
         next_offset=location.next_offset,
         fold_digest=state.fold_digest.hex(),
-        chains={name: (chain.seq, chain.digest.hex()) for name, chain in state.chains.items()},
+        chains=links(state),
         ends=location.ends,
     )
+
+
+def links(state: PartitionState) -> dict[str, tuple[int, str]]:
+    """How many messages each output has, and the digest of the last."""
+    return {name: (chain.seq, chain.digest.hex()) for name, chain in state.chains.items()}
 
 
 def key_prefix(app_id: str, topic_id: str, partition: int) -> str:

@@ -40,16 +40,7 @@ from explain_sidecar.kafka.totals import Phase
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.files import MODEL, first_state
 from explain_sidecar.snapshots.signatures import Keys
-from explain_sidecar.snapshots.snapshot import (
-    Before,
-    Manifest,
-    Snapshot,
-    Versions,
-    begin,
-    load,
-    load_parts,
-    unpacking,
-)
+from explain_sidecar.snapshots.snapshot import Before, Manifest, Snapshot, Versions, begin, load
 
 SUPERSEDED_SECONDS = 10.0
 """A snapshot replaced while it was read is found again at once; one that stays missing is lost."""
@@ -502,7 +493,7 @@ class Recovery:
                     f"cannot be had any more ({error}). Set them back for one clean stop; or go on without these records: explain-sidecar reset "
                     f"--partition {self.partition} --keep all --yes"
                 ) from None
-            before = Before(load_parts(snapshot), carry, unpacking(snapshot))
+            before = Before.of(snapshot, carry)
             state = begin(settings, self.partition, manifest.epoch + 1, target.end, before)
             log.warning("%s", carry.sentence, extra=self._extra)
             return Recovered(state, Target(target.end, visible=target.visible), manifest, stored_at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -75,30 +76,18 @@ class Topics:
             described = self._admin.describe_topics(
                 TopicCollection(list(names)), request_timeout=CONNECT_SECONDS
             )
-            found = {}
-            for name, future in described.items():
-                try:
-                    found[name] = future.result()
-                except KafkaException as error:
-                    if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        continue
-                    raise denied(name, error) from None
+            asked = {name: _allowed(name, future) for name, future in described.items()}
+            found = {name: topic for name, topic in asked.items() if topic is not None}
+            resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in found]
             configs = (
-                self._admin.describe_configs(
-                    [ConfigResource(ConfigResource.Type.TOPIC, name) for name in found],
-                    request_timeout=CONNECT_SECONDS,
-                )
-                if found
-                else {}
+                self._admin.describe_configs(resources, request_timeout=CONNECT_SECONDS) if found else {}
             )
-            settings = {}
-            for resource, future in configs.items():
-                try:
-                    settings[resource.name] = {
-                        key: str(entry.value) for key, entry in future.result().items()
-                    }
-                except KafkaException as error:
-                    raise denied(resource.name, error) from None
+            settings = {
+                resource.name: {
+                    key: str(entry.value) for key, entry in _allowed(resource.name, future).items()
+                }
+                for resource, future in configs.items()
+            }
         except KafkaException as error:
             raise unreachable(self._settings, self._errors, error) from None
         return {
@@ -240,10 +229,16 @@ def same(known: str, found: str) -> bool:
     return known == found or NO_ID in (known, found)
 
 
-def denied(name: str, error: KafkaException) -> UserError:
-    return UserError(
-        f"topic {name!r}: {error.args[0].str()}; grant this user DESCRIBE and DESCRIBE_CONFIGS, see docs/guarantees.md for all rights"
-    )
+def _allowed(name: str, future: Future[Any]) -> Any:
+    """What is told of a topic; None where there is none. Raises ``UserError`` where access is denied."""
+    try:
+        return future.result()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise UserError(
+            f"topic {name!r}: {error.args[0].str()}; grant this user DESCRIBE and DESCRIBE_CONFIGS, see docs/guarantees.md for all rights"
+        ) from None
 
 
 def least_bytes(settings: Settings) -> dict[str, int]:

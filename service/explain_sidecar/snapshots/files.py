@@ -14,15 +14,7 @@ from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.signatures import Keys, read_keys
-from explain_sidecar.snapshots.snapshot import (
-    Before,
-    Manifest,
-    Snapshot,
-    begin,
-    load_parts,
-    unpacking,
-    verify,
-)
+from explain_sidecar.snapshots.snapshot import Before, Manifest, Snapshot, begin, verify
 
 MODEL = ("labels", "model")
 """The parts that a model consists of."""
@@ -91,13 +83,7 @@ def first_state(
             f"model.initial: {path} holds another model than model and record.label say: {carry.other_model}; set these as they were, or take it out"
         )
     try:
-        state = begin(
-            settings,
-            partition,
-            epoch,
-            start,
-            Before(load_parts(snapshot), carry, unpacking(snapshot)),
-        )
+        state = begin(settings, partition, epoch, start, Before.of(snapshot, carry))
     except SnapshotError as error:
         where = f"model.initial: {path}" if donor is None else "model.on_new_partition"
         raise UserError(f"{where}: {error}") from None

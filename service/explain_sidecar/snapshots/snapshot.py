@@ -166,6 +166,11 @@ class Before(NamedTuple):
     carry: Carry
     unpack: Unpack
 
+    @classmethod
+    def of(cls, snapshot: Snapshot, carry: Carry) -> Before:
+        """The state in a snapshot."""
+        return cls(load_parts(snapshot), carry, unpacking(snapshot))
+
 
 def begin(
     settings: Settings, partition: int, epoch: int = 0, start: int = 0, before: Before | None = None
