@@ -125,24 +125,6 @@ def test_a_change_is_noticed_when_and_as_the_formulas_say(kind):
     assert change.onset.timestamp == 10 * change.onset.offset
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_it_is_a_fold_over_any_cut_and_snapshot(seed):
-    rng = np.random.default_rng(seed)
-    values = rng.normal(size=(12_000, 5))
-    values[6_010:, 2] += 0.4
-    values[6_500:, 4] *= 3.0
-    whole, pieces = ChangeDetector(5, one_in=10_000), ChangeDetector(5, one_in=10_000)
-    expected, found, start = run(whole, values), [], 0
-    for cut in [*sorted(rng.integers(0, len(values), size=40).tolist()), len(values)]:
-        found += run(pieces, values[start:cut], start)
-        stored = msgspec.msgpack.encode(pieces.state())
-        pieces = ChangeDetector(5, one_in=10_000)
-        pieces.restore(msgspec.msgpack.decode(stored, type=DetectorState), 5)
-        start = cut
-    assert expected and found == expected
-    assert msgspec.msgpack.encode(pieces.state()) == msgspec.msgpack.encode(whole.state())
-
-
 def test_subjects_do_not_depend_on_each_other():
     rng = np.random.default_rng(0)
     values = rng.normal(size=(10_000, 3))
@@ -360,21 +342,38 @@ def test_no_season_is_watched_before_two_of_its_periods_are_known():
     assert not run_by_hour(ChangeDetector(1, one_in=20_000, season="week"), values[first], hours[first])
 
 
-def test_a_detector_with_a_season_is_a_fold_over_any_cut_and_snapshot():
-    rng = np.random.default_rng(5)
-    hours, values = weekly(rng, 8, subjects=3)
+def with_changes(seed):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(12_000, 5))
+    values[6_010:, 2] += 0.4
+    values[6_500:, 4] *= 3.0
+    return values, np.arange(len(values)) // 10
+
+
+def with_seasons(seed):
+    hours, values = weekly(np.random.default_rng(seed), 8, subjects=3)
     values[12_000:, 1] += 0.7
     hours[5_000] = 10**9  # a clock that was wrong once
-    detectors = [ChangeDetector(3, one_in=10_000, season="auto") for _ in range(2)]
-    expected, found, start = run_by_hour(detectors[0], values, hours), [], 0
-    for cut in [*sorted(rng.integers(0, len(values), size=30).tolist()), len(values)]:
-        found += run_by_hour(detectors[1], values[start:cut], hours[start:cut], start)
-        stored = msgspec.msgpack.encode(detectors[1].state())
-        detectors[1] = ChangeDetector(3, one_in=10_000, season="auto")
-        detectors[1].restore(msgspec.msgpack.decode(stored, type=DetectorState), 3)
+    return values, hours
+
+
+@pytest.mark.parametrize(
+    ("made", "season", "seed"),
+    [(with_changes, "none", seed) for seed in range(3)] + [(with_seasons, "auto", 5)],
+)
+def test_it_is_a_fold_over_any_cut_and_snapshot(made, season, seed):
+    values, hours = made(seed)
+    columns = values.shape[1]
+    whole, pieces = (ChangeDetector(columns, one_in=10_000, season=season) for _ in range(2))
+    expected, found, start = run_by_hour(whole, values, hours), [], 0
+    for cut in [*sorted(np.random.default_rng(seed).integers(0, len(values), size=40).tolist()), len(values)]:
+        found += run_by_hour(pieces, values[start:cut], hours[start:cut], start)
+        stored = msgspec.msgpack.encode(pieces.state())
+        pieces = ChangeDetector(columns, one_in=10_000, season=season)
+        pieces.restore(msgspec.msgpack.decode(stored, type=DetectorState), columns)
         start = cut
     assert expected and found == expected
-    assert msgspec.msgpack.encode(detectors[1].state()) == msgspec.msgpack.encode(detectors[0].state())
+    assert msgspec.msgpack.encode(pieces.state()) == msgspec.msgpack.encode(whole.state())
 
 
 def test_a_subject_that_comes_late_has_seasons_of_its_own():

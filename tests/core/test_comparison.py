@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from explain_core.comparison import Comparison, ComparisonState, PairedDifferences, better, sentence
-from explain_core.confidence import DOUBLINGS, WARM_UP, ConfidenceSequence, ConfidenceState, Interval
+from explain_core.confidence import DOUBLINGS, WARM_UP, ConfidenceSequence, Interval
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.losses import get
@@ -105,19 +105,6 @@ def test_models_that_always_lose_the_same_are_not_compared() -> None:
     assert fed([0.0] * 500).interval == Interval(None, None, None, 0, 0, None)
     with pytest.raises(ValueError, match="finite"):
         fed([float("nan")])
-
-
-@pytest.mark.parametrize("at", [0, 50, 100, 700])
-def test_a_sequence_goes_on_from_its_state(at: int) -> None:
-    values = np.random.default_rng(5).standard_t(2, size=1_500)
-    whole, first = fed(values), fed(values[:at])
-    raw = msgspec.msgpack.encode(first.state())
-    second = ConfidenceSequence()
-    second.restore(msgspec.msgpack.decode(raw, type=ConfidenceState))
-    for value in values[at:]:
-        second.add(float(value))
-    assert second.state() == whole.state()
-    assert second.interval == whole.interval
 
 
 @pytest.mark.parametrize(

@@ -283,7 +283,7 @@ def test_a_model_of_river_learns_as_a_copy_and_a_trained_one_is_explained_as_it_
     assert own.predict_proba_one(x) == before
     frame = pd.DataFrame(rows)
     trained = LogisticRegression().fit(frame[["a", "b", "noise"]], frame["late"])
-    told = ec.watch(frame, "late", model=trained, progress=False)
+    told = ec.watch(frame, "late", model=trained, explainers=[ec.Explainer()], progress=False)
     assert [driver.feature for driver in told.drivers()] == ["a"]
 
 

@@ -14,10 +14,9 @@ from river.stats import Var
 from river.tree.splitter import EBSTSplitter, QOSplitter, TEBSTSplitter
 
 from explain_core.engine.trees import rounded
-from explain_core.learners import layout as at
 from explain_core.learners.tree import tree_learner
 from tests.core.learners.lockstep import RECORDS, Labelled, mixed, records, run
-from tests.core.learners.tree_state import TargetReader, of_river
+from tests.core.learners.tree_state import TargetReader, assert_forest, assert_generator, of_river
 
 
 def named(stream: Any, n: int) -> Iterator[Labelled]:
@@ -180,8 +179,7 @@ def test_a_hoeffding_adaptive_tree_regressor_is_rivers(parameters: str, stream: 
     ):
         model, arrays = river.wrapped, learner.arrays
         assert TargetReader(learner).tree(0) == of_river(model._root)
-        words = model._rng.getstate()[1]
-        assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
+        assert_generator(learner, model)
         made, switched, pruned = arrays["counters"][0].tolist()
         assert (made, switched, pruned) == (
             model.n_alternate_trees,
@@ -208,23 +206,9 @@ def test_an_adaptive_random_forest_regressor_is_rivers(parameters: str, stream: 
         "regression",
         ((x, y, 1.0) for x, y, _ in stream_of),  # river's forests know no weight
     ):
-        model, reader, arrays = river.wrapped, TargetReader(learner), learner.arrays
-        for i, member in enumerate(model):
-            foreground, background = arrays["members"][i]
-            assert reader.tree(foreground) == of_river(member._root)
-            other = model._background and model._background[i]
-            assert (background >= 0) == (other is not None)
-            if other is not None:
-                assert reader.tree(background) == of_river(other._root)
-            assert arrays["norms"][i].tolist() == [
-                model._drift_norm[i].n,
-                model._drift_norm[i].mean.get(),
-                model._drift_norm[i]._S,
-            ]
-        words = model._rng.getstate()[1]
-        assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
-        found = [model.n_warnings_detected(), model.n_drifts_detected()]
-        assert arrays["counters"].sum(axis=0).tolist() == found
+        found = assert_forest(learner, river.wrapped, TargetReader(learner).tree)
+        norms = [[norm.n, norm.mean.get(), norm._S] for norm in river.wrapped._drift_norm]
+        assert learner.arrays["norms"].tolist() == norms
         assert min(found) > 0 or (parameters, stream) != ("weighted, quick to drift", "turning")
 
 

@@ -10,10 +10,9 @@ from river.datasets import synth
 from river.tree.nodes import hatc_nodes, htc_nodes
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
-from explain_core.learners import layout as at
 from explain_core.learners.tree import tree_learner
 from tests.core.learners.lockstep import RECORDS, Labelled, mixed, records, run
-from tests.core.learners.tree_state import Reader, of_river
+from tests.core.learners.tree_state import Reader, assert_forest, assert_generator, of_river
 
 
 def agrawal(n: int, **parameters: Any) -> Iterator[Labelled]:
@@ -190,21 +189,7 @@ def test_an_adaptive_random_forest_is_rivers(parameters: str, stream: str, locks
         "classification",
         STREAMS[stream](records(FORESTS[parameters])),
     ):
-        model, reader = river.wrapped, Reader(learner)
-        arrays = learner.arrays
-        for i, member in enumerate(model):
-            foreground, background = arrays["members"][i]
-            assert reader.tree(foreground) == of_river(member._root)
-            other = model._background and model._background[i]
-            assert (background >= 0) == (other is not None and other is not False)
-            if other:
-                assert reader.tree(background) == of_river(other._root)
-        words = model._rng.getstate()[1]
-        assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
-        assert arrays["counters"].sum(axis=0).tolist() == [
-            model.n_warnings_detected(),
-            model.n_drifts_detected(),
-        ]
+        assert_forest(learner, river.wrapped, Reader(learner).tree)
 
 
 ADAPTIVE: dict[str, dict[str, Any]] = {
@@ -257,8 +242,7 @@ def test_a_hoeffding_adaptive_tree_is_rivers(parameters: str, stream: str, locks
     ):
         model, arrays = river.wrapped, learner.arrays
         assert Reader(learner).tree(0) == of_river(model._root)
-        words = model._rng.getstate()[1]
-        assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
+        assert_generator(learner, model)
         alternates = [model.n_alternate_trees, model.n_switch_alternate_trees]
         assert arrays["counters"][0, :2].tolist() == alternates
         assert min(alternates) > 0 or (parameters, stream) not in (

@@ -1,6 +1,6 @@
 """Trees as plain values, node by node: those of river, and those in a learner's arrays."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from river.stats import Var
@@ -18,6 +18,28 @@ def of_river(node: Any) -> Any:
     if isinstance(node, branches.DTBranch):
         return (*of_branch(node), of_monitor(node), of_river(getattr(node, "_alternate_tree", None)))
     return (*of_leaf(node), of_monitor(node))
+
+
+def assert_generator(learner: TreeLearner, model: Any) -> None:
+    """Both have drawn alike."""
+    words = model._rng.getstate()[1]
+    arrays = learner.arrays
+    assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
+
+
+def assert_forest(learner: TreeLearner, model: Any, tree: Callable[[int], Any]) -> list[int]:
+    """A forest is river's, and what grows in the background of its members; ``tree`` gives that of a place. Returns the numbers of warnings and drifts."""
+    for i, member in enumerate(model):
+        foreground, background = learner.arrays["members"][i]
+        assert tree(foreground) == of_river(member._root)
+        other = model._background and model._background[i]
+        assert (background >= 0) == bool(other)
+        if other:
+            assert tree(background) == of_river(other._root)
+    assert_generator(learner, model)
+    found = [model.n_warnings_detected(), model.n_drifts_detected()]
+    assert learner.arrays["counters"].sum(axis=0).tolist() == found
+    return found
 
 
 def of_monitor(node: Any) -> Any:
