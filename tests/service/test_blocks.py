@@ -31,9 +31,8 @@ VERSIONS = {
     "models": {"pattern": "{version}", "max_open": 3, "close_after": 120},
 }
 CASES = {
-    **{f"{name}, {task}": (task, {"model": {"name": name}}) for name in ("linear", "tree") for task in TASKS},
-    **{f"{name}, binary": ("binary", {"model": {"name": name}}) for name in ("forest", "mixture")},
-    "mixture, regression": ("regression", {"model": {"name": "mixture"}}),
+    **{f"{name}, {task}": (task, {"model": {"name": name}}) for name in ("linear", "tree", "mixture") for task in TASKS},
+    "forest, binary": ("binary", {"model": {"name": "forest"}}),
     "two losses and the mean prediction": (
         "binary",
         {

@@ -6,9 +6,6 @@ from explain_client import EstimatedLoss, Explanation
 from explain_client.alarm_words import UNSEEN
 from explain_client.fold import FoldDriver
 from explain_core.estimated import BLIND
-from explain_sidecar.commands.tail import view
-from explain_sidecar.settings import load_settings
-from tests.folds import fold, messages, new_state
 
 ASKED = {
     "model.name": "linear",
@@ -46,16 +43,6 @@ def test_the_estimate_is_told_apart_from_the_loss_with_its_error_and_what_it_can
         "cross entropy of the newest records without a label: 0."
     )
     assert driver.explanations[0].estimated_loss["cross_entropy"].value is None
-
-
-def test_tail_says_it_in_a_line():
-    known = load_settings(
-        environ={}, overrides={"record": {"unlabelled": "predict"}, "explain": {"estimated_loss": True}}
-    )
-    state = new_state(record={"unlabelled": "predict"}, explain={"estimated_loss": True}, emit={"every": 20})
-    (first, *_) = messages(fold(state, list(given(60))))
-    lines = [str(line) for line in view(known, {0: first}).renderables]
-    assert "log loss of records without a label: not estimated yet" in lines
 
 
 def test_an_earlier_message_has_no_estimate():

@@ -7,8 +7,6 @@ import pytest
 
 from explain_client.fold import FoldDriver
 from explain_client.messages import Explanation
-from explain_sidecar.commands.tail import view
-from explain_sidecar.settings import load_settings
 from tests.folds import fold, messages, new_state
 
 
@@ -76,17 +74,6 @@ def test_without_the_setting_messages_say_nothing_of_it():
     state = new_state(challenger={"name": "linear"}, emit={"every": 20})
     found = messages(fold(state, list(given(100))))
     assert found and all(one["challenger"]["explanation_shift"] is None for one in found)
-
-
-def test_tail_says_it():
-    known = {"challenger": {"name": "linear", "shift_every": 1}}
-    state = new_state(**known, emit={"every": 20})
-    (*_, last) = messages(fold(state, list(given(200))))
-    lines = [str(line) for line in view(load_settings(environ={}, overrides=known), {0: last}).renderables]
-    assert any(
-        "in how the model and the challenger use features" in line or "differently from the model" in line
-        for line in lines
-    )
 
 
 def test_a_challenger_of_an_earlier_message_says_nothing_of_it():

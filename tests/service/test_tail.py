@@ -63,6 +63,26 @@ def test_tail_says_what_drove_the_model_over_each_period(capsys: pytest.CaptureF
     }
 
 
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        (
+            {"record": {"unlabelled": "predict"}, "explain": {"estimated_loss": True}},
+            "log loss of records without a label: not estimated yet",
+        ),
+        (
+            {"challenger": {"name": "linear", "shift_every": 1}},
+            "no difference seen in how the model and the challenger use features",
+        ),
+    ],
+)
+def test_tail_says_what_options_add(sections: dict[str, Any], said: str) -> None:
+    chosen = folds.settings(**sections)
+    (*_, last) = folds.messages(folds.fold(PartitionState(chosen, 0), folds.values(200)))
+    lines = [str(line) for line in tail.view(chosen, {0: last}).renderables]  # type: ignore[attr-defined]
+    assert any(said in line for line in lines)
+
+
 def test_a_period_that_is_not_kept_is_refused_in_words() -> None:
     with pytest.raises(
         UserError, match=r"--periods month: emit\.periods has 1000, day, week, alarm, all; choose one of them"

@@ -21,7 +21,7 @@ from explain_core.learners.mixture import NO_MODEL, Mixture, MixtureLearner
 from explain_core.learners.named import linear_model_of
 from explain_core.losses import Task, get
 from explain_core.state import NewerState, StateError, block
-from tests.core.learners.lockstep import mixed, stored
+from tests.core.learners.lockstep import mixed
 
 Record = tuple[dict[str, float], Any]
 
@@ -71,18 +71,6 @@ def test_members_have_the_bits_that_they_have_alone(task: str) -> None:
             np.array_equal(array, mixture.members[name]._stored()[part], equal_nan=array.dtype == np.float64)
             for part, array in learner._stored().items()
         )
-
-
-@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
-def test_a_state_in_mid_stream_goes_on_with_the_same_bits(task: str) -> None:
-    whole, parted = made(task), made(task)
-    for i, (x, y, _) in enumerate(mixed(700, 5, task=task, nominal=task != "regression")):
-        if i % 100 == 0:
-            parted = stored(parted, made(task))  # type: ignore[assignment]
-        assert whole.predict(x) == parted.predict(x)
-        whole.learn(x, y)
-        parted.learn(x, y)
-        assert whole.weights == parted.weights
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda learner: pickle.loads(pickle.dumps(learner))])
