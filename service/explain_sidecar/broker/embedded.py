@@ -227,9 +227,10 @@ class Broker:
         )
 
 
-def run_foreground(port: int | None, data: Path | None, version: str = KAFKA_VERSION) -> None:
+def run_foreground(port: int | None, data: Path | None, version: str | None = None) -> None:
     """A broker until SIGINT or SIGTERM; the first line on stdout is ``bootstrap.servers=HOST:PORT``, once it answers."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    version = version or KAFKA_VERSION
     broker = Broker(data, port, version)
     try:
         with broker:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from explain_sidecar.cli.root import cli
+from explain_sidecar.cli.root import cli, runs
 
 
 @cli.group()
@@ -23,14 +23,11 @@ def kafka() -> None:
     help="Folder that keeps the data; by default a temporary one.",
 )
 @click.option(
-    "--kafka-version", "release", metavar="V", help="Apache Kafka's release; by default the pinned one."
+    "--kafka-version", "version", metavar="V", help="Apache Kafka's release; by default the pinned one."
 )
-def kafka_run(port: int | None, data: Path | None, release: str | None) -> None:
+@runs("broker.embedded:run_foreground")
+def kafka_run() -> None:
     """Run Apache Kafka in the foreground, until Ctrl-C.
 
     Once the broker answers, the first line on stdout is bootstrap.servers=127.0.0.1:PORT.
     """
-    from explain_sidecar.broker.embedded import run_foreground
-    from explain_sidecar.broker.jars import KAFKA_VERSION
-
-    run_foreground(port, data, release or KAFKA_VERSION)

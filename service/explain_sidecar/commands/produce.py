@@ -99,7 +99,7 @@ def write(
 ) -> int:
     """Write (key, partition, value) to a topic; without key and partition they go round robin. Returns how many."""
     topic = topic or settings.topics.records
-    total = _partitions(settings, topic, partitions)
+    total = Topics(settings).found_or_made("--topic", topic, partitions).partitions
     producer = plain_producer(settings)
     started = time.monotonic()
     written = 0
@@ -133,20 +133,3 @@ def write(
             f"topic {topic!r}: {left} of {written} records were not acknowledged within {FLUSH_SECONDS:g} s; does the broker run?"
         )
     return written
-
-
-def _partitions(settings: Settings, topic: str, partitions: int | None) -> int:
-    topics = Topics(settings)
-    found = topics.describe(topic)
-    if topic not in found:
-        if partitions is None:
-            raise UserError(
-                f"--topic {topic}: there is no such topic on {settings.servers}; give --partitions to create it"
-            )
-        topics.create_topics([(topic, partitions, {})])
-        return partitions
-    if partitions not in (None, found[topic].partitions):
-        raise UserError(
-            f"--partitions {partitions}: {topic!r} is there already, with {found[topic].partitions}"
-        )
-    return found[topic].partitions

@@ -11,14 +11,7 @@ from explain_sidecar.settings import Settings
 def create(settings: Settings, *, partitions: int | None = None) -> None:
     """``explain-sidecar topics create``: the missing topics, with the settings that they need."""
     topics = Topics(settings)
-    records = settings.topics.records
-    if records not in topics.describe(records):
-        if partitions is None:
-            raise UserError(f"topics.records: {records!r} is missing; give --partitions N to create it")
-        topics.create_topics([(records, partitions, {})])
-    source = topics.until_described(records)[records]
-    if partitions not in (None, source.partitions):
-        raise UserError(f"--partitions {partitions}: {records!r} is there already, with {source.partitions}")
+    source = topics.found_or_made("topics.records", settings.topics.records, partitions)
     missing = [
         name for name in topics.outputs.values() if name not in topics.describe(*topics.outputs.values())
     ]

@@ -11,7 +11,7 @@ import time
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from typing import Any
@@ -144,22 +144,16 @@ def _spawn(stack: ExitStack, module: str, *arguments: str) -> Popen[bytes]:
     return process
 
 
-@contextmanager
-def _dashboard(settings: Settings) -> Iterator[str]:
+def _dashboard(settings: Settings) -> AbstractContextManager[str]:
     """Serve the dashboard on its usual port where that is free, else on another; gives its address."""
-    from explain_sidecar.http.dashboard import Dashboard
-    from explain_sidecar.http.server import address, bind, serving
+    from explain_sidecar.http.dashboard import served
+    from explain_sidecar.http.server import bind
 
     try:
         sock = bind(settings.http)
     except UserError:
         sock = bind(settings.http.model_copy(update={"port": 0}))
-    site = Dashboard(settings)
-    with site.following(), serving(site.routes, sock, settings.http):
-        try:
-            yield address(sock)
-        finally:
-            site.stop()
+    return served(settings, sock)
 
 
 def _has_display() -> bool:

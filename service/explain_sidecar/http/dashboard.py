@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from socket import socket
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -65,28 +65,31 @@ class Dashboard:
         return JSONResponse(body, status)
 
 
+@contextmanager
+def served(settings: Settings, sock: socket) -> Iterator[str]:
+    """Serve the dashboard alone within the block; gives its address."""
+    site = Dashboard(settings)
+    with site.following(), serving(site.routes, sock, settings.http):
+        try:
+            yield address(sock)
+        finally:
+            site.stop()
+
+
 def dashboard(settings: Settings, *, browser: bool = False) -> None:
     """``explain-sidecar dashboard``: serve the dashboard alone until SIGTERM or Ctrl-C."""
     settings.servers  # noqa: B018  the message about a missing address, before anything else
     sock = bind(settings.http)
-    site = Dashboard(settings)
     ended = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda number, frame: ended.set())
+    try:
+        with served(settings, sock) as where:
+            sys.stdout.write(f"dashboard on {where}\n")
+            sys.stdout.flush()
+            if browser:
+                import webbrowser
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        site.stop()
-        ended.set()
-
-    before = signal.signal(signal.SIGTERM, stop)
-    with site.following(), serving(site.routes, sock, settings.http):
-        where = address(sock)
-        sys.stdout.write(f"dashboard on {where}\n")
-        sys.stdout.flush()
-        if browser:
-            import webbrowser
-
-            webbrowser.open(where)
-        try:
+                webbrowser.open(where)
             ended.wait()
-        finally:
-            site.stop()
-            signal.signal(signal.SIGTERM, before)
+    finally:
+        signal.signal(signal.SIGTERM, before)

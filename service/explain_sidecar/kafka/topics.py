@@ -135,6 +135,19 @@ class Topics:
                 )
             self._clock.sleep(0.1)
 
+    def found_or_made(self, setting: str, name: str, partitions: int | None) -> Topic:
+        """A topic, made with so many partitions where it is missing. Raises ``UserError`` where it has others, or nobody says how many."""
+        if name not in self.describe(name):
+            if partitions is None:
+                raise UserError(
+                    f"{setting}: there is no topic {name!r} on {self._settings.servers}; give --partitions N to create it"
+                )
+            self.create_topics([(name, partitions, {})])
+        found = self.until_described(name)[name]
+        if partitions not in (None, found.partitions):
+            raise UserError(f"--partitions {partitions}: {name!r} is there already, with {found.partitions}")
+        return found
+
     def prepare(self, change: bool = True) -> dict[str, Topic]:
         """Create what is missing, where allowed, and check the rest; returns every topic by its setting. Without ``change`` those that are there, as they are.
 
