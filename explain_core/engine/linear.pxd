@@ -79,7 +79,7 @@ cdef bint explain_linear(Plan* p, const int64_t* table, const double* x, double 
 
 
 cdef inline void open_linear(const int64_t* table, Linear* m) noexcept nogil:
-    """The arrays behind a table, and the standard deviation of each scaled column, 0 where it is not known."""
+    """The arrays behind a table, and room for what ``measure`` finds."""
     m.head, m.of, m.columns = <LinearHead*> at_slot(table, 0), <LinearParameters*> at_slot(table, 1), <LinearColumn*> at_slot(table, 2)
     m.moments, m.places, m.ranks = <Moments*> at_slot(table, 3), <int64_t*> at_slot(table, 4), <int64_t*> at_slot(table, 5)
     m.weights, m.intercept, m.target = <double*> at_slot(table, 6), <double*> at_slot(table, 7), <Moments*> at_slot(table, 8)
@@ -87,10 +87,10 @@ cdef inline void open_linear(const int64_t* table, Linear* m) noexcept nogil:
     m.values, m.steps = <double*> at_slot(table, 12), <double*> at_slot(table, 13)
     m.n_ranks, m.n_weights, m.n_present = table[3 * 5 + 2], table[3 * 6 + 2], table[3 * 9 + 2]
     m.scale = <double*> malloc(m.head.columns * sizeof(double) + 8)
-    measure(m)
 
 
 cdef inline void measure(Linear* m) noexcept nogil:
+    """The standard deviation of each scaled column, 0 where it is not known."""
     cdef Py_ssize_t j
     for j in range(m.head.columns):
         m.scale[j] = 0.0

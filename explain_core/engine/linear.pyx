@@ -6,6 +6,7 @@ All functions take a learner's table of arrays (``explain_core.learners.linear``
 from libc.math cimport isnan
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 from explain_core.engine.explaining cimport Plan, draw_joining, draw_order, draw_replaced, draw_rows, settle_codes
 from explain_core.engine.slopes cimport slope
@@ -64,6 +65,7 @@ cdef void predict_linear(const int64_t* table, const double* rows, Py_ssize_t n,
     cdef Linear m
     cdef Py_ssize_t i
     open_linear(table, &m)
+    measure(&m)
     for i in range(n):
         predict(&m, rows + i * width, out + i * outputs(&m))
     close_linear(&m)
@@ -74,79 +76,73 @@ cdef void copies_by_products(Linear* m, Plan* p, const double* x, double* out) n
 
     A copy takes each column's product from the record or from its drawn row. What is missing adds 0.0, which leaves a sum as it is: that is never −0.
     """
-    cdef Py_ssize_t width = p.width, n = outputs(m), most = max(p.m, p.sage_m), group, i, player
-    cdef int64_t* drawn = <int64_t*> malloc(most * sizeof(int64_t))
-    cdef double* own = <double*> malloc((width + (p.m + p.sage_m) * width + most + width) * sizeof(double))
-    cdef double* replaced = own + width  # columns × draws
-    cdef double* joined = replaced + p.m * width
-    cdef double* sums = joined + p.sage_m * width
-    cdef bint* taken = <bint*> (sums + most)  # whether a column is the record's
-    products(m, x, own, 1)
-    for i in range(width):
-        taken[i] = True
-    group_outputs(m, own, own, taken, 1, sums, out)
+    cdef Py_ssize_t width = p.width, n = outputs(m), most = max(p.m, p.sage_m), i, k, c, group, player
+    cdef double* own = <double*> malloc((2 * width + most * width + most) * sizeof(double))
+    cdef double* mixed = own + width
+    cdef double* others = mixed + width  # draws × columns
+    cdef double* row
+    cdef int64_t* drawn = <int64_t*> (others + most * width)
+    products(m, x, own)
+    predict_products(m, own, out)
     draw_rows(p.state, p.n_rows, p.m, drawn)
-    for i in range(p.m):
-        products(m, p.rows + drawn[i] * width, replaced + i, p.m)
+    for k in range(p.m):
+        products(m, p.rows + drawn[k] * width, others + k * width)
+    memcpy(mixed, own, width * sizeof(double))
     for player in range(p.players if p.m > 0 else 0):
+        for k in range(p.m):
+            for i in range(p.starts[player], p.starts[player + 1]):
+                c = p.columns[i]
+                mixed[c] = others[k * width + c]
+            predict_products(m, mixed, out + (1 + player * p.m + k) * n)
         for i in range(p.starts[player], p.starts[player + 1]):
-            taken[p.columns[i]] = False
-        group_outputs(m, own, replaced, taken, p.m, sums, out + (1 + player * p.m) * n)
-        for i in range(p.starts[player], p.starts[player + 1]):
-            taken[p.columns[i]] = True
+            c = p.columns[i]
+            mixed[c] = own[c]
     if p.sage_m > 0 and p.players > 0:
         draw_order(p, drawn)
-        for i in range(p.sage_m):
-            products(m, p.rows + drawn[i] * width, joined + i, p.sage_m)
-        for i in range(p.starts[p.players]):
-            taken[p.columns[i]] = False
+        for k in range(p.sage_m):
+            row = others + k * width
+            products(m, p.rows + drawn[k] * width, row)
+            for i in range(p.n_outside):
+                row[p.outside[i]] = own[p.outside[i]]
         for group in range(p.players):
-            if group > 0:
-                player = p.order[group - 1]
-                for i in range(p.starts[player], p.starts[player + 1]):
-                    taken[p.columns[i]] = True
-            if group >= p.first:
-                group_outputs(m, own, joined, taken, p.sage_m, sums, out + (p.copies + (group - p.first) * p.sage_m) * n)
+            for k in range(p.sage_m):
+                row = others + k * width
+                if group > 0:
+                    player = p.order[group - 1]
+                    for i in range(p.starts[player], p.starts[player + 1]):
+                        row[p.columns[i]] = own[p.columns[i]]
+                if group >= p.first:
+                    predict_products(m, row, out + (p.copies + (group - p.first) * p.sage_m + k) * n)
     free(own)
-    free(drawn)
 
 
-cdef void products(Linear* m, const double* x, double* out, Py_ssize_t stride) noexcept nogil:
+cdef void products(Linear* m, const double* x, double* out) noexcept nogil:
     """Each column's value as the model takes it, times its weight."""
     cdef Py_ssize_t j
     for j in range(m.head.columns):
         if m.columns[j].kind == IGNORED or isnan(x[j]):
-            out[j * stride] = 0.0
+            out[j] = 0.0
         elif m.columns[j].kind == CATEGORY:
-            out[j * stride] = 1.0 * m.weights[m.places[m.columns[j].place + <int64_t> x[j]]]
+            out[j] = 1.0 * m.weights[m.places[m.columns[j].place + <int64_t> x[j]]]
         else:
-            out[j * stride] = number_term(m, j, x[j]) * m.weights[m.places[m.columns[j].place]]
+            out[j] = number_term(m, j, x[j]) * m.weights[m.places[m.columns[j].place]]
 
 
-cdef void group_outputs(
-    Linear* m, const double* own, const double* others, const bint* taken, Py_ssize_t draws, double* sums, double* out
-) noexcept nogil:
-    """Predictions of copies that have the same columns of the record, and those of their draws elsewhere: columns × draws."""
-    cdef Py_ssize_t i, j, k, n = outputs(m)
-    for k in range(draws):
-        sums[k] = 0.0
+cdef inline void predict_products(Linear* m, const double* products, double* out) noexcept nogil:
+    """The prediction from the products of all columns."""
+    cdef Py_ssize_t i
+    cdef double value = 0.0
     for i in range(m.head.columns):
-        j = m.sequence[i]
-        if taken[j]:
-            for k in range(draws):
-                sums[k] += own[j]
-        else:
-            for k in range(draws):
-                sums[k] += others[j * draws + k]
-    for k in range(draws):
-        out[k * n] = sums[k] + m.intercept[0]
-        link(m, out + k * n)
+        value += products[m.sequence[i]]
+    out[0] = value + m.intercept[0]
+    link(m, out)
 
 
 cdef void predict_linear_copies(Linear* m, Plan* p, const double* x, double* out) noexcept nogil:
     """Draw, and predict the record and its copies, rows × outputs."""
     cdef Py_ssize_t rows = p.copies + p.steps * p.sage_m, n = outputs(m), i
     cdef double* copies
+    measure(m)
     if m.head.link != SOFTMAX and m.head.ranked == 0:
         copies_by_products(m, p, x, out)
         return
@@ -180,6 +176,7 @@ def contributions(const int64_t[::1] table, const double[:, ::1] rows, double[:,
     cdef Py_ssize_t i, j, width = rows.shape[1]
     cdef double scale = 1.0, constant
     open_linear(&table[0], &m)
+    measure(&m)
     constant = m.intercept[0]
     if m.head.has_target != 0:
         scale = deviation(m.target)
@@ -187,7 +184,7 @@ def contributions(const int64_t[::1] table, const double[:, ::1] rows, double[:,
     for i in range(rows.shape[0]):
         for j in range(width):
             out[i, j] = 0.0
-        products(&m, &rows[i, 0] if width else NULL, &out[i, 0], 1)
+        products(&m, &rows[i, 0] if width else NULL, &out[i, 0])
         for j in range(width):
             out[i, j] *= scale
         out[i, width] = constant
