@@ -307,5 +307,6 @@ def _sum(before: Array | None, added: Array) -> Array:
     missing = added.shape[-1] - before.shape[-1]
     if missing > 0:
         before = np.pad(before, [(0, 0), (0, 0), (0, missing)])
-    before[..., : added.shape[-1]] += added
+    columns = before[..., : added.shape[-1]]
+    columns += added
     return before

@@ -125,7 +125,7 @@ class GeometricReservoir(StoredReservoir):
         """``add`` of rows for which compiled code has drawn the slots, up to that state of the generator."""
         for slot, row in zip(slots, rows, strict=False):
             self.rows[slot] = row
-            self.slot = slot
+        self.slot = slots[-1]
         self.replaced += len(slots)
         self._rng.state = state
 

@@ -174,7 +174,7 @@ class Blocks:
         for plan in self._plans:
             plan.bound.rows.follow()
         losses = stream.losses[:n].reshape(n, 2, len(performance.losses))
-        performance.count(losses[:, 0].tolist())
+        performance.count(losses[:, 0].T.tolist())
         return stream.predictions[:n], losses
 
     def explained(self, n: int, before: int) -> range:
@@ -184,7 +184,7 @@ class Blocks:
     def truths(self, ys: Array) -> list[Any]:
         """The codes that ``ys`` of ``begin`` are numbers of, or the numbers."""
         codes = list(map(int, self.labels))  # those of a linear model are booleans
-        return [codes[int(y)] for y in ys] if codes else ys.tolist()
+        return [codes[int(y)] for y in ys.tolist()] if codes else ys.tolist()
 
     def told(self, predictions: Array) -> list[Prediction]:
         """The predictions of ``end`` as the model tells them."""

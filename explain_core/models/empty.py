@@ -194,7 +194,7 @@ class Performance:
                     smoother.cells, smoother.sums, smoother.decay,
                 )  # fmt: skip
                 losses: list[float] = self.newest[0].tolist()
-                self.count([losses])
+                self.count([[loss] for loss in losses])
                 return losses
         after = self._empty.after(prediction)
         step, expected = after.step, after.prediction
@@ -211,17 +211,18 @@ class Performance:
         )
         self.newest = np.array([column[:2] for column in found]).T
         self._smoother.update(np.stack([self.newest[0], self.newest[1] - self.newest[0]], axis=1))
-        self.count([own])
+        self.count([[loss] for loss in own])
         self._empty, self._frequencies = after, self._frequencies.after({y: 1.0} if classes else float(y))
         self._lay_out(labels)
         return own
 
     def count(self, losses: Sequence[Sequence[float]]) -> None:
-        """Count records by their losses, records × losses, of which the last one alone may end a block."""
-        self._n += len(losses)
+        """Count records by their losses, losses × records, of which the last one alone may end a block."""
+        records = len(losses[0])
+        self._n += records
         for row, most in self._clips:
-            self.clipped[row] += sum(own[row] == most for own in losses)
-        if len(losses) and self._n % BLOCK == 0:
+            self.clipped[row] += losses[row].count(most)
+        if records and self._n % BLOCK == 0:
             self.closed = self._smoother.end_block()
 
     @property

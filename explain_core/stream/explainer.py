@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import struct
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -265,23 +263,34 @@ class StreamExplainer:
 
     def update_many(self, block: Iterable[tuple[Row, Any]]) -> list[Event]:
         """``update`` of each (features, label); several times as fast where models learn in arrays."""
-        steps = self.updates((x, y, None) for x, y in block)
+        given = list(block)
+        steps = self._updates([x for x, _ in given], [y for _, y in given], None)
         return [event for _, events in steps for event in events]
 
     def updates(self, block: Iterable[Dated]) -> Iterator[tuple[int, list[Event]]]:
         """``update_many`` of (features, label, event time or None), step by step: how many records each took in, and what follows of the last of them."""
-        waiting = deque(block)
-        while waiting:
-            taken, events = self._update_block(waiting)
+        given = list(block)
+        return self._updates(
+            [x for x, _, _ in given], [y for _, y, _ in given], [time for _, _, time in given]
+        )
+
+    def _updates(
+        self, xs: list[Row], ys: list[Any], times: list[int | None] | None
+    ) -> Iterator[tuple[int, list[Event]]]:
+        """``updates``, by columns: a tuple of each record is what the garbage collector would look for again and again."""
+        place = 0
+        while place < len(xs):
+            taken, events = self._update_block(xs, ys, times, place)
             if not taken:
-                x, y, timestamp = waiting[0]
-                taken, events = 1, self.update(x, y, timestamp=timestamp)
-            for _ in range(taken):
-                waiting.popleft()
+                time = None if times is None else times[place]
+                taken, events = 1, self.update(xs[place], ys[place], timestamp=time)
+            place += taken
             yield taken, events
 
-    def _update_block(self, waiting: Iterable[Dated]) -> tuple[int, list[Event]]:
-        """How many of the first records were folded as a block, and what follows; none where the first one, or the state, is not ordinary."""
+    def _update_block(
+        self, xs: list[Row], ys: list[Any], times: list[int | None] | None, place: int
+    ) -> tuple[int, list[Event]]:
+        """How many of the records from a place on were folded as a block, and what follows; none where the first one, or the state, is not ordinary."""
         if not self._single or not self.records:
             return 0, []
         slot = self.newest
@@ -289,15 +298,18 @@ class StreamExplainer:
             self._bound_at = self.next_offset if slot.bind() else -1
         if self._bound_at < 0:
             return 0, []
-        given = list(islice(waiting, slot.most))
-        xs = [x for x, _, _ in given]
-        truths = [y if self.task == "regression" else self.labels.get(y) for _, y, _ in given]
-        rows, ys = slot.explained.blocks.encode(xs, truths)
-        offsets = range(self.next_offset, self.next_offset + len(ys))
-        times = [
-            offset if time is None else time for offset, (_, _, time) in zip(offsets, given, strict=False)
-        ]
-        found = self.fold_block(RecordBlock(offsets, times, xs[: len(ys)], rows, ys, np.ones(len(ys)), ()))
+        taken = slice(place, place + slot.most)
+        xs, truths = xs[taken], ys[taken]
+        if self.task != "regression":
+            truths = list(map(self.labels.get, truths))
+        rows, numbers = slot.explained.blocks.encode(xs, truths)
+        n = len(numbers)
+        offsets = range(self.next_offset, self.next_offset + n)
+        stamps: Sequence[int] = offsets
+        if times is not None:
+            dated = zip(offsets, times[taken], strict=False)
+            stamps = [offset if time is None else time for offset, time in dated]
+        found = self.fold_block(RecordBlock(offsets, stamps, xs[:n], rows, numbers, np.ones(n), ()))
         self._bound_at = self.next_offset
         return found
 

@@ -94,7 +94,7 @@ class Slot:
         """
         own = self.explained
         xs = block.xs[:n] if self.columns is None else list(map(self.features, block.xs[:n]))
-        truths = own.blocks.truths(block.ys[:n])
+        truths = own.blocks.truths(block.ys[:n]) if self.challengers or own.served is not None else []
         given = [(block.rows, block.ys[:n]), *(kept.blocks.encode(xs, truths) for kept in self.models[1:])]
         streams = [
             kept.blocks.begin(rows, ys, block.weights, kept.records)
