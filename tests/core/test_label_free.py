@@ -82,25 +82,6 @@ def test_of_probabilities_it_is_half_the_squares_of_all_classes():
     assert moved(own, own) == 0.0 and moved(2.0, 5.0) == 9.0
 
 
-@pytest.mark.parametrize("empty", ["reservoir", "ema"])
-@pytest.mark.parametrize("task", TASKS)
-def test_compiled_code_and_python_agree_to_the_last_bit(task, empty):
-    """Also with the draws of Algorithm 1, and one after another or in blocks."""
-    chosen = [
-        *ALL, Explainer(kind="isage", name="own", losses=["prediction"], n_samples=3, rows=20, params={"empty": empty}),
-    ]  # fmt: skip
-    made = [stream(task, chosen, alarms=Alarming(), evaluator=how) for how in ("arrays", "generic", "arrays")]
-    data = labelled(300, task)
-    for explainer in made[:2]:
-        for x, y in data:
-            explainer.update(x, y)
-    made[2].update_many(data)
-    assert made[0].newest.explained.evaluator.fallbacks == 0
-    states = [explainer.state(dumps) for explainer in made]
-    for other in states[1:]:
-        assert msgspec.msgpack.encode(states[0]) == msgspec.msgpack.encode(other)
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_records_without_a_label_teach_the_model_nothing_and_are_explained_where_none_is_needed(task):
     plain, mixed = stream(task), stream(task)

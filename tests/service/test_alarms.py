@@ -80,22 +80,6 @@ def test_without_a_change_and_where_they_are_off_nothing_is_published():
     assert "alarms" not in off.chains and "alarms" not in fold_settings(settings())
 
 
-def test_compiled_and_generic_evaluators_raise_the_same_alarms():
-    rows = stream(1_400, flips_at=1_100)
-    found = []
-    for evaluator in ("arrays", "generic"):
-        sections = {
-            "alarms": EARLY,
-            "explain": {"evaluator": evaluator},
-            "explainers": ONE,
-            "emit": {"every": 700},
-        }
-        found.append(
-            [output.value for output in fold(new_state(**sections), rows) if output.destination == "alarms"]
-        )
-    assert found[0] and found[0] == found[1]
-
-
 def test_alarms_change_no_value_and_no_band_and_what_drives_the_model_is_then_said_of_the_records_since():
     rows = stream(4_000, flips_at=2_000)
     known = {"explainers": [{**ONE[0], "alpha": 0.005}], "emit": {"every": 50}}

@@ -3,13 +3,15 @@
 import itertools
 import random
 
+import msgspec
 import pytest
 from river import linear_model, optim
 
+from explain_core.foreign import dumps
 from explain_sidecar.fold.partition import FoldError
 from explain_sidecar.fold.version_source import VersionSource
 from explain_sidecar.snapshots.snapshot import encode
-from tests.folds import NAMED, SMALL, new_state, record, restored, settings, values
+from tests.folds import NAMED, SMALL, messages, new_state, record, restored, settings, values
 from tests.versions import content
 
 IPFI, ISAGE = SMALL
@@ -21,6 +23,7 @@ FREE = [
     *SMALL,
     *({**kind, "name": f"{kind['kind']} of predictions", "losses": ["prediction"]} for kind in SMALL),
 ]
+OF_THREE = ISAGE | {"name": "of three", "losses": ["prediction"], "n_samples": 3, "empty": "reservoir"}
 BY = [IPFI | {"by": "colour", "segments": 2}, ISAGE | {"by": "flag"}]
 SHIFTS = {"enabled": True, "window": 70, "bootstrap": 2}
 TASKS = ("binary", "multiclass", "regression")
@@ -64,7 +67,7 @@ CASES = {
     ),
     "without labels where there are some": (
         "regression",
-        {"explainers": FREE, "alarms": ALARMS, "explain": {"every": 3}, "record": {"unlabelled": "predict"}},
+        {"explainers": [*FREE, OF_THREE], "alarms": ALARMS, "explain": {"every": 3}, "record": {"unlabelled": "predict"}},
     ),
     "uniform": (
         "binary",
@@ -283,6 +286,33 @@ def test_blocks_and_restores_have_the_bytes_of_one_record_after_another(case, fi
         ]
     assert all(as_bytes) and ("drift" in sections) == (as_bytes != [])
     assert in_blocks > alone.records / 2 if case not in ONE_BY_ONE else in_blocks == 0
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "alarms, binary",
+        "alarms of segments",
+        "without labels where there are some",
+        *(f"without labels, {task}" for task in TASKS),
+    ],
+)
+def test_compiled_code_and_python_lead_to_the_same_state_and_messages(case):
+    task, sections = CASES[case]
+    states, told = [], []
+    for evaluator in ("arrays", "generic"):
+        explain = {**sections.get("explain", {}), "evaluator": evaluator}
+        states.append(
+            new_state(**{"explainers": SMALL, **sections, "explain": explain, "model": {"task": task}})
+        )
+        outputs = [
+            output for one in odd(500, task, sections.get("record", {})) for output in step(states[-1], one)
+        ]
+        told.append([output.value for output in outputs if output.destination == "alarms"])
+        told[-1] += [{**one, "estimators": None, "digest": ""} for one in messages(outputs)]
+    assert told[0] == told[1] and (bytes in map(type, told[0]) or "explain" in sections)
+    own, other = (msgspec.msgpack.encode(state.stream.state(dumps)) for state in states)
+    assert own == other and states[0].explained.evaluator.fallbacks == 0
 
 
 def wild():

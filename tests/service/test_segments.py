@@ -66,15 +66,6 @@ def test_a_feature_that_comes_after_a_segments_last_record_leaves_a_snapshot_tha
     assert fold_with_restores(known, rows, (200, len(rows) - 1, len(rows))) == expected
 
 
-def test_compiled_and_generic_evaluators_tell_the_same_of_segments():
-    rows = stream(300)
-    arrays, generic = (
-        messages(fold(new_state(**sections(explain={"evaluator": evaluator})), rows))
-        for evaluator in ("arrays", "generic")
-    )
-    assert [m["segments"] for m in arrays] == [m["segments"] for m in generic]
-
-
 def test_alarms_name_the_segment_whose_loss_and_in_which_an_importance_changed():
     watched = {
         **EARLY,
