@@ -16,7 +16,7 @@ from explain_core.importance import estimator
 from explain_core.importance.base import AnyLoss, IncrementalEstimator
 from explain_core.importance.group import grouped
 from explain_core.losses import AnyTask, Loss
-from explain_core.models import Row, check_prediction, wrap
+from explain_core.models import Row, wrap
 from explain_core.models.empty import Performance
 from explain_core.random import derive_seed
 from explain_core.reservoirs import Kind, Reservoir, make_reservoir
@@ -226,9 +226,7 @@ class Comparison:
 
     def update(self, x: Row, y: Any) -> None:
         """Compare the models on a record, before either learns from it. Raises ``ValueError`` for what a prediction may not be."""
-        predictions = [model.predict(x) for model in self.models]
-        for prediction, model in zip(predictions, self.models, strict=True):
-            check_prediction(prediction, model.task)
+        predictions = [model.checked_prediction(x) for model in self.models]
         for groups, prediction in zip(self._groups, predictions, strict=True):
             for group in groups:
                 group.explain_one(x, y, prediction)

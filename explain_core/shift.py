@@ -14,7 +14,8 @@ from explain_core.explanation import Explanation
 from explain_core.importance.base import EstimatorState
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.losses import AnyTask, Prediction, moved
-from explain_core.models import Model, Row, check_prediction, wrap
+from explain_core.models import Model, Row, wrap
+from explain_core.models.base import BatchModel
 from explain_core.state import Count, State, Value, check
 
 Sum = Annotated[float, msgspec.Meta(ge=0.0)]
@@ -31,15 +32,12 @@ class ShiftState(State, frozen=True):
     newest: list[float]
 
 
-class _Difference(Model):
+class _Difference(BatchModel):
     """What one model predicts more than another."""
 
     def __init__(self, model: Model, other: Model) -> None:
         super().__init__((model, other), model.task)
         self.in_batches = model.in_batches or other.in_batches
-
-    def predict(self, x: Row) -> Prediction:
-        return self.predict_many([x])[0]
 
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
         own, others = (model.checked_predictions(rows) for model in self.wrapped)
@@ -116,9 +114,7 @@ class ExplanationShift:
 
     def update(self, x: Row) -> None:
         """Compare the models on a record. Raises ``ValueError`` for what a prediction may not be."""
-        own, other = self._model.predict(x), self._challenger.predict(x)
-        for prediction in (own, other):
-            check_prediction(prediction, self._model.task)
+        own, other = (model.checked_prediction(x) for model in (self._model, self._challenger))
         n = self.estimator._n
         self.estimator.explain_one(x, None, _minus(other, own))
         spread = 0.0 if self._before is None else moved(own, self._before)

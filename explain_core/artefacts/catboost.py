@@ -10,20 +10,21 @@ import numpy as np
 from explain_core.artefacts.artefact import ArtefactError, named, needs
 from explain_core.losses import Prediction, Task
 from explain_core.models import Model, Row
+from explain_core.models.base import BatchModel
 
 _SEVERAL = {
     "MultiRMSE", "MultiRMSEWithMissingValues", "MultiQuantile", "RMSEWithUncertainty", "MultiLogloss", "MultiCrossEntropy",
 }  # fmt: skip
 
 
+_EXPONENTIAL = {"Poisson", "Tweedie"}
 _OF_CLASSES = {"Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll"}
 
 
-class CatBoostModel(Model):
+class CatBoostModel(BatchModel):
     """A trained CatBoost model; categories are strings or whole numbers, a missing category the text nan."""
 
     features: Sequence[str]
-    in_batches = True
 
     def __init__(
         self, model: Any, task: Task, features: Sequence[str], classes: Sequence[Any] | None
@@ -34,9 +35,6 @@ class CatBoostModel(Model):
         numeric = model._get_float_feature_indices()
         self.kinds = {self.features[column]: "number" for column in numeric}
         self._nominal = frozenset(np.asarray(self.features)[model.get_cat_feature_indices()].tolist())
-
-    def predict(self, x: Row) -> Prediction:
-        return self.predict_many([x])[0]
 
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
         if not rows:
@@ -49,16 +47,16 @@ class CatBoostModel(Model):
         if not nominal:
             table = np.array(table, np.float32)
         kind = (
-            "Probability" if self.classes is not None else "Exponent" if self._exponent else "RawFormulaVal"
+            "Probability"
+            if self.classes is not None
+            else "Exponent"
+            if _loss(self.wrapped).split(":")[0] in _EXPONENTIAL
+            else "RawFormulaVal"
         )
         found = np.asarray(self.wrapped.predict(table, prediction_type=kind, thread_count=1)).tolist()
         if self.classes is None:
             return list(found)
         return [dict(zip(self.classes, line, strict=True)) for line in found]
-
-    @property
-    def _exponent(self) -> bool:
-        return _loss(self.wrapped).split(":")[0] in ("Poisson", "Tweedie")
 
 
 def read(data: bytes, features: Sequence[str] | None) -> Model:

@@ -58,12 +58,11 @@ class FeatureBins:
             ]
         }
 
-    def codes(self, values: Sequence[Any] | Column) -> Codes:
+    def codes(self, column: Column) -> Codes:
         """The code of each value. A value that was not there when the bins were made goes to the nearest: to "other", or
         where there is none to the last code.
         """
         last = self.size - 1
-        column = values if isinstance(values, Column) else Column.of(values)
         values = column.values
         if self.edges is not None:
             numbers = np.array(values, dtype=float) if column.numbers is None else column.numbers
@@ -76,17 +75,16 @@ class FeatureBins:
         return np.array(codes, dtype=np.int64)
 
 
-def make_bins(feature: str, values: Sequence[Any] | Column, max_bins: int = MAX_BINS) -> FeatureBins:
+def make_bins(feature: str, column: Column, max_bins: int = MAX_BINS) -> FeatureBins:
     """Bins from the values of both windows: quantiles of numbers (at most ``max_bins``), categories of all else.
 
     A number that would fill a bin is one, apart from those below it.
 
     Raises ``ValueError`` for a number that is not finite and for a value that is no category.
 
-    >>> make_bins("a", [1, 2, 2, None]).representatives
+    >>> make_bins("a", Column.of([1, 2, 2, None])).representatives
     (1, 2, None)
     """
-    column = values if isinstance(values, Column) else Column.of(values)
     values, kinds = column.values, column.kinds - {NoneType}
     missing = (None,) if NoneType in column.kinds else ()
     if kinds and all(issubclass(kind, int | float) and kind is not bool for kind in kinds):

@@ -134,15 +134,11 @@ def undone(column: Column, one: Difference, like: Values) -> list[Any]:
     ]
 
 
-class Suspect(NamedTuple):
-    """A feature that was perhaps measured otherwise. ``alone``: another one that goes with it did not follow."""
+def suspect(features: Sequence[Feature], found: Sequence[Difference]) -> bool | None:
+    """Of the feature that alone moved, by one number throughout, and was perhaps measured otherwise: whether another one that goes with it did not follow.
 
-    difference: Difference
-    alone: bool
-
-
-def suspect(features: Sequence[Feature], found: Sequence[Difference]) -> Suspect | None:
-    """The feature that alone moved, by one number throughout; None where there is none."""
+    None where there is no such feature; else it is the first one found.
+    """
     if not found or found[0].by is None:
         return None
     if any(one.bits > ALSO * found[0].bits for one in found[1:] if one.sense != "unlike"):
@@ -158,7 +154,7 @@ def suspect(features: Sequence[Feature], found: Sequence[Difference]) -> Suspect
     left = (still and rest > RESIDUE * excess) or (
         _moved_chance(back) <= LEVEL and bits > RESIDUE * found[0].bits
     )
-    return None if left else Suspect(found[0], alone)
+    return None if left else alone
 
 
 def _apart(feature: Feature, others: Sequence[Feature]) -> tuple[bool, float]:
@@ -285,11 +281,8 @@ def _of_numbers(feature: Feature, bits: float, only: Callable[[float, float], fl
         (way for way in ways if only(way[1] * present[0], way[2] * present[1]) >= MOST_OF), bound
     )
     first, second = first * present[0], second * present[1]
-    return Difference(feature.name, _sense(first, second), bits, first, second, words)
-
-
-def _sense(before: float, after: float) -> Sense:
-    return "new" if before == 0.0 else "gone" if after == 0.0 else "shares"
+    kind: Sense = "new" if first == 0.0 else "gone" if second == 0.0 else "shares"
+    return Difference(feature.name, kind, bits, first, second, words)
 
 
 def known(column: Column) -> Values:
@@ -425,14 +418,14 @@ def named(
         )
         for one in differences(features)
     ]
-    suspected = suspect(features, found)
-    if suspected is not None:
+    alone = suspect(features, found)
+    if alone is not None:
         first, target = found[0], evaluated[1]
         like = known(by_name[first.feature].columns[0])
         again = undo(target.with_column(first.feature, undone(target.columns[first.feature], first, like)))
         part = cause_by("inputs", (np.zeros(len(played.own[0])), played.own[1] - again.own[1]), played.own)
         game, rest = of_rows(played), of_rows(again)
-        followed = not (game.concept if _attributed(played) else part).stands_out and not suspected.alone
+        followed = not (game.concept if _attributed(played) else part).stands_out and not alone
         most = RESIDUE * max(abs(cause.value) for cause in (game.concept, *game.inputs))
         left = any(cause.stands_out and abs(cause.value) > most for cause in (rest.concept, *rest.inputs))
         if _attributed(again) and not followed and not left:

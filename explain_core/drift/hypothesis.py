@@ -13,10 +13,9 @@ from explain_core.drift.binned import FeatureBins
 from explain_core.drift.conditional import normalised
 from explain_core.drift.predictions import Classes, Predictions, PredictionTable, losses_by_class
 from explain_core.drift.windows import Column, Window
-from explain_core.evaluation.choice import choose
 from explain_core.learners.base import Learner
 from explain_core.losses import Loss, Prediction
-from explain_core.models import Model, check_prediction
+from explain_core.models import Model
 
 
 class ModelHypothesis:
@@ -35,7 +34,6 @@ class ModelHypothesis:
         self._labels: dict[Any, None] = {}
         self._model, self._loss, self._classes, self._bins = model, loss, classes, bins
         self._held = held or {}
-        self._evaluator = choose(model)
 
     def on_rows(self, window: Window) -> Predictions:
         """Predictions at the window's rows."""
@@ -81,10 +79,9 @@ class ModelHypothesis:
         return found
 
     def _predict(self, rows: Sequence[Mapping[str, Any]]) -> list[Prediction]:
-        predictions = self._evaluator.predict_many(rows)
+        predictions = self._model.checked_predictions(rows)
         known = self._labels.keys()
         for prediction in predictions:
-            check_prediction(prediction, self._model.task)
             if isinstance(prediction, Mapping) and prediction.keys() != known:
                 self._labels.update(dict.fromkeys(prediction))
         return predictions

@@ -7,7 +7,7 @@ from typing import Any
 
 from explain_core.evaluation.plan import EvaluationPlan
 from explain_core.losses import Prediction
-from explain_core.models import Model, Row, check_prediction
+from explain_core.models import Model, Row
 from explain_core.players import Player
 
 _ABSENT: Any = object()
@@ -28,19 +28,13 @@ class GenericEvaluator:
         self.fallbacks = 0
         """Calls that compiled code had to leave to Python since the process started."""
 
-    def predict(self, x: Row) -> Prediction:
-        """The model's prediction, checked."""
-        prediction = self.model.predict(x)
-        check_prediction(prediction, self.model.task)
-        return prediction
-
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
         """The model's predictions for records of any kind, to the last bit."""
         return self.model.predict_many(rows)
 
     def predict_copies(self, copies: Iterator[Row]) -> list[Prediction]:
         """Predictions for records that are similar. A record may change once the next one is asked for."""
-        predict = self.predict
+        predict = self.model.checked_prediction
         return [predict(copy) for copy in copies]
 
     def replaced(

@@ -11,7 +11,7 @@ import numpy as np
 from explain_core.evaluation.plan import Perturbed, PlanEntry
 from explain_core.importance.base import EstimatorState, IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
-from explain_core.models import Row, check_prediction
+from explain_core.models import Row
 from explain_core.models.empty import EmptyModel, mean_prediction
 from explain_core.players import Players
 from explain_core.random import derive_seed
@@ -151,10 +151,7 @@ class IncrementalSAGE(IncrementalEstimator):
             for j in order[:-1]:
                 joining.join(x, players[j])
                 copies += joining.copies()
-            predictions = self.evaluator.predict_many(copies) if copies else []
-            for prediction in predictions:
-                check_prediction(prediction, self.task)
-            return order, predictions
+            return order, self.model.checked_predictions(copies) if copies else []
         rows = [self._draw_row() for _ in range(m)]
         order = self._rng.permutation(len(players))
         given = players.outside({name: None for row in (x, *rows) for name in row}) if players.fixed else ()

@@ -142,21 +142,12 @@ def _detectors_of(model: Any, form: Form) -> list[list[float]]:
     """The parameters of the ADWINs of an adaptive tree, or of a forest: for warnings and for drifts, zeros where there is none."""
     if form.structure == PLAIN:
         return []
-    used = (
-        [model.drift_detector]
-        if form.structure == ADAPTIVE
-        else [model.warning_detector, model.drift_detector]
-    )
+    used = [model.drift_detector]
+    if form.structure == FOREST:
+        used.insert(0, model.warning_detector)
+    names = ("delta", "clock", "max_buckets", "min_window_length", "grace_period")
     return [
-        [
-            detector.delta,
-            detector.clock,
-            detector.max_buckets,
-            detector.min_window_length,
-            detector.grace_period,
-        ]
-        if _watches(detector)
-        else [0.0] * at.N_DETECTOR
+        [getattr(detector, name) for name in names] if _watches(detector) else [0.0] * at.N_DETECTOR
         for detector in used
     ]
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from explain_core.losses import Prediction, Task
-from explain_core.models.base import Labels, Model, PredictionError, Row
+from explain_core.models.base import BatchModel, Labels, PredictionError, Row
 
 _ROUNDING = 1e-6
 """How far a probability may be below 0 or above 1, as 32-bit floats may be."""
 
 
-class ArrayModel(Model):
+class ArrayModel(BatchModel):
     """scikit-learn and its like: ``predict_proba`` or ``predict`` on a matrix with one column a feature.
 
     ``features`` is the order of the columns (by default the model's ``feature_names_in_``) and ``classes`` that of the
@@ -31,7 +31,6 @@ class ArrayModel(Model):
     """
 
     features: Sequence[str]
-    in_batches = True
 
     def __init__(
         self, model: Any, task: Task, features: Sequence[str] | None = None, classes: Labels | None = None
@@ -45,9 +44,6 @@ class ArrayModel(Model):
             raise ValueError(f"model: {type(model).__name__} is a {kind} and the task is {task}")
         self.features = _columns(model, features)
         self.classes = _classes(model, task, classes)
-
-    def predict(self, x: Row) -> Prediction:
-        return self.predict_many([x])[0]
 
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
         if not rows:

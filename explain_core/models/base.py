@@ -59,6 +59,12 @@ class Model:
         predict = self.predict
         return [predict(x) for x in rows]
 
+    def checked_prediction(self, x: Row) -> Prediction:
+        """``predict``, checked by ``check_prediction``."""
+        prediction = self.predict(x)
+        check_prediction(prediction, self.task)
+        return prediction
+
     def checked_predictions(self, rows: Sequence[Row]) -> list[Prediction]:
         """``predict_many``, each prediction checked by ``check_prediction``."""
         predictions = self.predict_many(rows)
@@ -72,6 +78,15 @@ class Model:
     @property
     def takes_weight(self) -> bool:
         return False
+
+
+class BatchModel(Model):
+    """A model whose ``predict_many`` costs hardly more for several records than for one."""
+
+    in_batches = True
+
+    def predict(self, x: Row) -> Prediction:
+        return self.predict_many([x])[0]
 
 
 def check_prediction(prediction: Prediction, task: Task) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 
 from explain_core.losses import Prediction, Task
 from explain_core.models.arrays import numbers, probabilities
-from explain_core.models.base import Labels, Model, Row
+from explain_core.models.base import BatchModel, Labels, Row
 
 
-class OnnxModel(Model):
+class OnnxModel(BatchModel):
     """An ONNX graph, as the bytes of its file or an ``onnxruntime.InferenceSession`` (extra ``onnx``).
 
     The graph takes either one matrix, whose columns are ``features``, or one column per feature under its name. A
@@ -35,7 +35,6 @@ class OnnxModel(Model):
     """
 
     features: Sequence[str]
-    in_batches = True
 
     def __init__(
         self, model: Any, task: Task, features: Sequence[str] | None = None, classes: Labels | None = None
@@ -70,9 +69,6 @@ class OnnxModel(Model):
             raise ValueError(
                 f"model: the ONNX model takes exactly {rows} rows at once; export it with a first dimension of any size"
             )
-
-    def predict(self, x: Row) -> Prediction:
-        return self.predict_many([x])[0]
 
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
         if not rows:

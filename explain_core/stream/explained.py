@@ -23,7 +23,7 @@ from explain_core.importance.blocks import Array, Blocks
 from explain_core.importance.group import grouped
 from explain_core.importance.segments import Segments, SegmentsState
 from explain_core.losses import Prediction, label_free
-from explain_core.models import Model, Row, check_prediction
+from explain_core.models import Model, Row
 from explain_core.models.empty import Performance, PerformanceState
 from explain_core.periods import Driven, Period, Periods, PeriodsState
 from explain_core.random import derive_seed
@@ -205,9 +205,7 @@ class ExplainedModel:
 
     def predict(self, x: Row) -> Prediction:
         """The model's prediction; nothing is learnt or counted."""
-        prediction = self.model.predict(x)
-        check_prediction(prediction, self.model.task)
-        return prediction
+        return self.model.checked_prediction(x)
 
     def note(self, x: Row, prediction: Prediction) -> Learnt:
         """Take in a record without a label, and its prediction; returns what is known of it.
@@ -372,7 +370,7 @@ class ExplainedModel:
             served=None if self.served is None else self.served.state(),
             segments={name: segments.state() for name, segments in self.segments.items()},
             periods=None if self.periods is None else self.periods.state(),
-            worse=self.worth.state(),
+            worse=self.worth.since,
             unlabelled=self.unlabelled,
             followed=None if self.followed is None else self.followed.state(),
             estimated=None if self.estimated is None else self.estimated.state(),
@@ -396,7 +394,7 @@ class ExplainedModel:
         for name, segments in self.segments.items():
             segments.restore(data.segments[name])
         self.records, self.unlabelled = data.records, data.unlabelled
-        self.worth.restore(data.worse)
+        self.worth.since = data.worse
         shapes = {
             name: (len(explainer.losses), 0, len(explainer.players))
             for name, explainer in self.explainers.items()

@@ -56,12 +56,6 @@ class Worth:
             return f"the model is no longer worse than no model, as it was since offset {since.offset}"
         return None
 
-    def state(self) -> WorthData | None:
-        return self.since
-
-    def restore(self, data: WorthData | None) -> None:
-        self.since = data
-
     def about(self) -> dict[str, int] | None:
         """As a message has it."""
         return None if self.since is None else msgspec.structs.asdict(self.since)

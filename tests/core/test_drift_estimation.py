@@ -8,43 +8,44 @@ from explain_core.drift import dbshap, joint
 from explain_core.drift.binned import make_bins
 from explain_core.drift.conditional import CellIndex, Trees
 from explain_core.drift.tree import DEPTH, MIN_ROWS, fit, rank_by_score
+from explain_core.drift.windows import Column
 
 
 def test_numbers_have_at_most_ten_bins_of_equal_mass_with_a_value_that_occurs():
     values = np.random.default_rng(0).normal(size=1_000).tolist()
-    bins = make_bins("x", values)
+    bins = make_bins("x", Column.of(values))
     assert bins.size == 10
-    assert np.bincount(bins.codes(values)).tolist() == [100] * 10
+    assert np.bincount(bins.codes(Column.of(values))).tolist() == [100] * 10
     assert all(value in values for value in bins.representatives)
-    assert bins.codes(bins.representatives).tolist() == list(range(10))
+    assert bins.codes(Column.of(bins.representatives)).tolist() == list(range(10))
 
 
 def test_few_distinct_numbers_are_bins_of_their_own_and_keep_their_type():
-    bins = make_bins("x", [3, 1, 2, 1, None])
+    bins = make_bins("x", Column.of([3, 1, 2, 1, None]))
     assert bins.representatives == (1, 2, 3, None)
     assert all(type(representative) is int for representative in bins.representatives[:3])
-    assert bins.codes([3, 1, None, 2.5, 99]).tolist() == [2, 0, 3, 2, 2]
+    assert bins.codes(Column.of([3, 1, None, 2.5, 99])).tolist() == [2, 0, 3, 2, 2]
 
 
 def test_a_number_that_fills_several_quantiles_is_one_bin():
     values = [0.0] * 900 + list(range(1, 101))
-    bins = make_bins("x", values)
-    codes = bins.codes(values)
+    bins = make_bins("x", Column.of(values))
+    codes = bins.codes(Column.of(values))
     assert set(codes[:900].tolist()) == {0}
     assert 0 not in codes[900:]
 
 
 def test_rare_categories_are_pooled_and_new_ones_go_with_them():
     values = ["often"] * 150 + ["also"] * 149 + ["rare"] + [None] * 10
-    bins = make_bins("x", values)
+    bins = make_bins("x", Column.of(values))
     assert bins.categories == ("often", "also")
     assert bins.representatives == ("often", "also", "rare", None)
-    assert bins.codes(["rare", "new", "also", None]).tolist() == [2, 2, 1, 3]
+    assert bins.codes(Column.of(["rare", "new", "also", None])).tolist() == [2, 2, 1, 3]
     assert bins.to_dict() == {"categories": ["often", "also"]}
 
 
 def test_truth_values_are_categories():
-    bins = make_bins("x", [True, False, True])
+    bins = make_bins("x", Column.of([True, False, True]))
     assert bins.categories == (True, False)
     assert bins.edges is None
 
