@@ -85,15 +85,7 @@ def replay(
     replay has come is committed with them, in the group ``app_id.dead-letters``. Records of other classes
     are passed over, and those that were too large to be kept or have masked fields.
     """
-    topics = Topics(settings).describe(settings.topics.records, settings.topics.dead_letters)
-    for setting, name in (
-        ("records", settings.topics.records),
-        ("dead_letters", settings.topics.dead_letters),
-    ):
-        if name not in topics:
-            raise UserError(
-                f"topics.{setting}: there is no topic {name!r} on {settings.servers}; there is nothing to replay"
-            )
+    topics = Topics(settings).written(settings.topics.records, settings.topics.dead_letters)
     group = reading_consumer(settings, group=f"{settings.app_id}.dead-letters")
     try:
         # Before anything is read: of two replays at the same time, one fences the other.
