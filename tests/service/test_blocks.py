@@ -119,6 +119,10 @@ CASES = {
         )
         for task in TASKS
     },
+    "predictions that wait": (
+        "binary",
+        {"predictions": {"enabled": True, "every": 4, "most": 1, "remember": 3}, "record": {"id": "id", "unlabelled": "predict"}},
+    ),
     "challenger": ("binary", {"challenger": {"name": "tree", "every": 1}, "drift": SHIFTS}),
     "challenger of every second": (
         "binary",
@@ -213,7 +217,12 @@ def odd(n, task, record_section):
         if i > n // 2 and type(given["label"]) is bool:
             given["label"] = not given["label"]
         late = 200_000 * (rng.random() < 0.05)
-        value = {**given, "id": i, "time": 1_000_000 + 1_000 * i - late, "weight": rng.choice([1, 0.5, None])}
+        value = {
+            **given,
+            "id": i // 2,
+            "time": 1_000_000 + 1_000 * i - late,
+            "weight": rng.choice([1, 0.5, None]),
+        }
         version = next(versions, None)
         if version is None:
             version = rng.choice(

@@ -20,8 +20,7 @@ from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.partition import FoldError
 from explain_sidecar.fold.selection import Choice
 from explain_sidecar.settings import PredictionSettings
-from explain_sidecar.snapshots.snapshot import encode
-from tests.folds import SMALL, fold, messages, new_state, record, restored, settings, size, values
+from tests.folds import SMALL, fold, messages, new_state, record, settings, size, values
 
 ON = {"enabled": True}
 PREDICTS = {"unlabelled": "predict"}
@@ -165,20 +164,6 @@ def test_only_chosen_records_are_told_and_the_choice_is_even():
     assert not any(Choice(PredictionSettings()).has_offset(i) for i in range(100))
 
 
-def test_blocks_take_the_records_between_those_that_are_chosen():
-    known = {"predictions": {**ON, "every": 40, "most": 1}, "record": PREDICTS}
-    state, in_blocks, choice = new_state(**known), 0, Choice(PredictionSettings(enabled=True, every=40))
-    waiting = [record(offset, value) for offset, value in enumerate(values(600))]
-    while waiting:
-        folded, _ = state.fold(waiting[:70])
-        in_blocks += len(folded)
-        assert not any(choice.has_offset(one.offset) for one in folded)
-        if not folded:
-            state.step(waiting[0])
-        waiting = waiting[len(folded) or 1 :]
-    assert in_blocks > 450
-
-
 def test_what_cannot_be_explained_is_refused_with_the_remedy():
     with pytest.raises(UserError, match=r"^predictions\.space: margin, .* use space='prediction'"):
         new_state(model={"name": "forest"}, predictions={**ON, "space": "margin"})
@@ -260,7 +245,7 @@ def test_a_label_settles_the_prediction_that_was_told_under_the_same_id(task):
     assert again.earlier is None
 
 
-def test_a_label_is_told_whatever_was_chosen_also_in_blocks_and_after_a_restart():
+def test_a_label_is_told_whatever_was_chosen():
     known = {**SETTLES, "predictions": {**SETTLES["predictions"], "every": 40}}
     choice = Choice(PredictionSettings(enabled=True, every=40))
     given = [{**value, "id": f"r{i}"} for i, value in enumerate(values(200))]
@@ -268,19 +253,8 @@ def test_a_label_is_told_whatever_was_chosen_also_in_blocks_and_after_a_restart(
     late = {**given[chosen], "id": "late"}
     stream = [*given[:chosen], {**late, "label": None}, *given[chosen:190], late, *given[190:]]
     assert not choice.has_offset(191)
-    records = [record(offset, value) for offset, value in enumerate(stream)]
-    state, outputs, in_blocks = new_state(**known), [], 0
-    while records:
-        folded, found = state.fold(records[:70])
-        in_blocks += len(folded)
-        outputs += found if folded else state.step(records[0])
-        records = records[len(folded) or 1 :]
-        if len(records) % 7 == 0:  # a state that was restored folds its first record alone
-            state = restored(encode(state), state.settings)
-    assert in_blocks > 100
-    first, second = [one for one in told(outputs) if one.id == "late"]
+    first, second = [one for one in told(fold(new_state(**known), stream)) if one.id == "late"]
     assert (first.offset, second.offset, second.earlier.offset) == (chosen, 191, chosen)
-    assert [out.value for out in outputs] == [out.value for out in fold(new_state(**known), stream)]
 
 
 def test_only_so_many_wait_and_the_oldest_is_forgotten():
