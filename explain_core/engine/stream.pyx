@@ -6,6 +6,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 from explain_core.engine.arithmetic cimport below
+from explain_core.engine.digests cimport digest_words
 from explain_core.engine.ensembles cimport explain_ensemble, predict_ensemble
 from explain_core.engine.explaining cimport Plan, open_plan, take_in
 from explain_core.engine.linear cimport explain_linear, learn_linear, predict_linear
@@ -237,3 +238,16 @@ def run(list streams, Py_ssize_t n):
         for one in streams:
             one.take_in(i)
     return n
+
+
+def chain(bytes digest, const double[:, ::1] rows):
+    """``hashlib.blake2b(digest + row, digest_size=16).digest()`` row after row, of which each begins with the digest before."""
+    cdef Py_ssize_t width = rows.shape[1], i
+    cdef uint64_t[::1] words = np.zeros(2 + width + 16, np.uint64)
+    if len(digest) != 16:
+        raise ValueError(f"digest: {len(digest)} bytes instead of 16")
+    memcpy(&words[0], <const char*> digest, 16)
+    for i in range(rows.shape[0]):
+        memcpy(&words[2], &rows[i, 0], width * sizeof(double))
+        digest_words(&words[0], 2 + width, &words[0])
+    return (<const char*> &words[0])[:16]

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import structs
 
 from explain_core.alarms.detector import Position
-from explain_core.engine.stream import LONGEST
+from explain_core.engine.stream import LONGEST, chain
 from explain_core.explanation import Explanation
 from explain_core.foreign import dumps, refuse
 from explain_core.losses import Prediction, Task
@@ -400,15 +400,12 @@ class StreamExplainer:
             return 0, []
         (predictions, learnt), n = found[0], len(found[0][0])
         codes = [None] if self.task == "regression" else list(self.labels.values())
-        traced, offsets = [], np.array(block.offsets[:n], "<i8").view("<f8")
+        traced, offsets = [], np.array(block.offsets[:n], np.int64).view(np.float64)
         for kept, (numbers, known) in zip(slot.models, found, strict=True):
             assert known.losses is not None
             places = np.array([kept.blocks.places.get(code, -1) for code in codes], np.int64)
             traced += [offsets[:, None], np.where(places >= 0, numbers[:, places], 0.0), known.losses[:, 0]]
-        whole = np.concatenate(traced, axis=1).astype("<f8").tobytes()
-        width = len(whole) // n
-        for place in range(0, len(whole), width):
-            self.digest = hashlib.blake2b(self.digest + whole[place : place + width], digest_size=16).digest()
+        self.digest = chain(self.digest, np.ascontiguousarray(np.concatenate(traced, axis=1)))
         self.records += n
         self.next_offset = block.offsets[n - 1] + 1
         if not watches:
