@@ -193,10 +193,7 @@ def make_reservoir(kind: Kind, size: int = 100, seed: int = 0) -> StoredReservoi
     >>> make_reservoir("uniform", size=7).size
     7
     """
-    kinds: dict[str, type[StoredReservoir]] = {
-        "geometric": GeometricReservoir,
-        "uniform": UniformReservoir,
-    }
+    kinds: dict[str, type[StoredReservoir]] = {of.kind: of for of in (GeometricReservoir, UniformReservoir)}
     if kind not in kinds:
         raise ValueError(f"reservoir: {kind!r} is not one of {', '.join(kinds)}")
     return kinds[kind](size, seed)

@@ -29,7 +29,6 @@ class _Tree(msgspec.Struct):
     split_conditions: list[float]
     default_left: list[int | bool]
     tree_param: _TreeParam
-    split_type: list[int] = []
     categories: list[int] = []
     categories_nodes: list[int] = []
     categories_segments: list[int] = []

@@ -1,4 +1,6 @@
-"""Both windows on their bins: what the tables, trees and games are made from."""
+"""Bins of each feature on both windows together, the cells that distributions are tables over (DBShap, Sect. 5), and both windows on their bins: what the
+tables, trees and games are made from.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,13 @@ no other is moved. Of features that do not go together, that comes first which m
 
 The part of the risk is the composition effect of Kitagawa (1955): Σ (p₁ − p₀)(m₀ + m₁)/2 over the values of the feature, p being their shares and
 m the mean losses there; where only one window has a value, m is that of this window.
+
+An offset or a factor of a single feature changes the inputs, and what they say about the label: it looks like a new concept. So where
+one number explains how a feature alone moved, it is undone and the game is played anew. It looks like a fault if
+
+- before, something did not follow: the concept stood out, or another feature no longer went with it; where next to nothing was alike, the model
+  erred otherwise for it;
+- after, nothing is left: the feature is neither moved nor unlike the others, and neither the concept nor the inputs stand out.
 """
 
 from __future__ import annotations

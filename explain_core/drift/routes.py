@@ -1,7 +1,7 @@
 """The product game, and three routes to its Shapley values.
 
 The game takes P(x) as a product of factors. Its players are the concept P(y|x), the hypothesis if it changes, and each factor. Two routes are
-exact: the grid of all cells, and the boxes of overlaid trees. Samples of mixed distributions (``samples``) serve for what is neither small nor a
+exact: the grid of all cells, and the boxes of overlaid trees. Samples of mixed distributions (``Samples``) serve for what is neither small nor a
 tree.
 """
 
