@@ -47,7 +47,6 @@ def run(program: str, installed: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 def test_the_readme_s_examples_run_on_the_distribution_alone_and_print_what_it_says(installed: Path) -> None:
     shown = list(blocks("explain_core/README.md"))
     examples = [(block.text, after.text) for block, after in pairwise(shown) if block.language == "python"]

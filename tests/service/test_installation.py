@@ -69,7 +69,6 @@ def wheel(source: Path) -> zipfile.ZipFile:
     return zipfile.ZipFile(file)
 
 
-@pytest.mark.slow
 def test_one_installation_brings_the_service_the_core_the_client_and_all_that_the_dashboard_loads(
     source: Path,
 ) -> None:
@@ -100,7 +99,6 @@ def version(source: Path) -> str:
     return re.search(r'"uplot": "(.+?)"', (source / "assets" / "package.json").read_text()).group(1)  # type: ignore[union-attr]
 
 
-@pytest.mark.slow
 def test_a_source_distribution_has_the_charts_and_needs_no_npm(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

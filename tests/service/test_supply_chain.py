@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.loopback import serving
 
 ROOT = Path(__file__).parents[2]
@@ -83,7 +81,6 @@ def test_a_database_that_cannot_be_reached_or_read_means_not_audited() -> None:
         assert "no known vulnerability" not in output
 
 
-@pytest.mark.slow
 def test_the_bill_of_materials_lists_what_is_locked_with_its_hashes_and_is_the_same_every_time(
     tmp_path: Path,
 ) -> None:
