@@ -24,16 +24,23 @@ cdef class Encoder:
         self.codes = [codes.get(name) for name in self.names]
         self.width = len(self.names)
 
-    cdef int encode(self, dict record, double* row) except -1:
-        """Fill ``row``, NaN where there is no value; 0 where something is new, or is neither a number nor a known category."""
+    cdef int encode(self, dict record, double* row, bint ordinary) except -1:
+        """Fill ``row``, NaN where there is no value; 0 where something is new, is neither a number nor a known category, or for an ``ordinary`` record neither finite nor a string."""
         cdef Py_ssize_t place = 0, column, expected = 0
         cdef PyObject* key
         cdef PyObject* item
         cdef object codes, found, value
+        cdef double number = 0.0
+        cdef bint real
         for column in range(self.width):
             row[column] = NAN
         while PyDict_Next(record, &place, &key, &item):
             column, value = expected, <object> item
+            real = PyFloat_Check(value)
+            if real:
+                number = value
+            if ordinary and not (isfinite(number) if real else PyUnicode_Check(value) or PyLong_Check(value)):
+                return 0
             if column >= self.width or <PyObject*> self.names[column] != key:
                 found = self.index.get(<object> key)
                 if found is None:
@@ -52,7 +59,9 @@ cdef class Encoder:
                 if found is None:
                     return 0
                 row[column] = <double> found
-            elif PyFloat_Check(value) or (PyLong_Check(value) and -(2**62) < value < 2**62):
+            elif real:
+                row[column] = number
+            elif PyLong_Check(value) and -(2**62) < value < 2**62:
                 row[column] = value
             else:
                 return 0
@@ -60,29 +69,16 @@ cdef class Encoder:
 
     def row(self, dict record, double[::1] row):
         """``encode``, for Python."""
-        return self.encode(record, &row[0] if self.width else NULL) != 0
+        return self.encode(record, &row[0] if self.width else NULL, False) != 0
 
     def fill(self, records, double[:, ::1] rows):
-        """``encode`` as many records as there are rows, up to one that is left to Python, is no dictionary, or has other values than finite numbers and strings; returns how many."""
+        """``encode`` as many ordinary records as there are rows, up to one that is left to Python, or is no dictionary; returns how many."""
         cdef Py_ssize_t i
         for i in range(rows.shape[0]):
             record = records[i]
-            if type(record) is not dict or not ordinary(record) or not self.encode(record, &rows[i, 0] if self.width else NULL):
+            if type(record) is not dict or not self.encode(record, &rows[i, 0] if self.width else NULL, True):
                 return i
         return rows.shape[0]
-
-
-cdef bint ordinary(dict record) except -1:
-    """Whether values are finite numbers and strings."""
-    cdef Py_ssize_t place = 0
-    cdef PyObject* key
-    cdef PyObject* item
-    cdef object value
-    while PyDict_Next(record, &place, &key, &item):
-        value = <object> item
-        if not (isfinite(<double> value) if PyFloat_Check(value) else PyUnicode_Check(value) or PyLong_Check(value)):
-            return False
-    return True
 
 
 cdef class Reader:
@@ -144,7 +140,7 @@ cdef class Reader:
                 break
             if None in data.values():
                 data = {name: value for name, value in data.items() if value is not None}
-            if not data or not self.encoder.encode(data, &rows[i, 0]):
+            if not data or not self.encoder.encode(data, &rows[i, 0], False):
                 break
             found.append(data)
         return found
