@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from explain_core import sums
 from explain_core.losses import HUGE
 from explain_core.state import Count, State, check
 
@@ -162,7 +163,7 @@ class ConfidenceSequence:
             bet * total - cost * variation for bet, cost in zip(_BETS[:bets], _COSTS[:bets], strict=True)
         ]
         most = max(gains)
-        return math.inf if most > 700.0 else sum(math.exp(gain) for gain in gains) / LEVELS
+        return math.inf if most > 700.0 else sums.total(math.exp(gain) for gain in gains) / LEVELS
 
     def _reach(self) -> float:
         """u: by so much the sum may be off. Newton's method from above: the logarithm of the mixture is convex."""
@@ -174,8 +175,8 @@ class ConfidenceSequence:
             gains = [bet * total - cost * variation - level for bet, cost in pairs]
             most = max(gains)
             weights = [math.exp(gain - most) for gain in gains]
-            mass = sum(weights)
-            slope = sum(weight * bet for weight, (bet, _) in zip(weights, pairs, strict=True)) / mass
+            mass = sums.total(weights)
+            slope = sums.total(weight * bet for weight, (bet, _) in zip(weights, pairs, strict=True)) / mass
             step = (most + math.log(mass)) / slope
             total -= step
             if step <= 1e-9 * total:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from explain_core.figures import figure, figures
+from explain_core.sums import total
 
 Verdict = Literal["attributed", "not attributable"]
 Name = Callable[[str], str]
@@ -281,7 +282,7 @@ class RiskChange:
         """What the inputs do together and no feature does alone: joint inputs − Σ product inputs."""
         if self.product is None:
             return None
-        return sum(cause.value for cause in self.joint.inputs) - sum(
+        return total(cause.value for cause in self.joint.inputs) - total(
             cause.value for cause in self.product.inputs
         )
 
@@ -308,7 +309,7 @@ class RiskChange:
 
         There are none unless the inputs are a cause, and less than half of their effect is due to their dependence on each other.
         """
-        inputs = sum(cause.value for cause in self.joint.inputs)
+        inputs = total(cause.value for cause in self.joint.inputs)
         named = any(cause in self.joint.inputs for cause in self.causes)
         if not named or self.product is None or abs(self.dependence or 0.0) > 0.5 * abs(inputs):
             return ()
@@ -331,7 +332,7 @@ class RiskChange:
             ranked = sorted(product.inputs, key=lambda cause: -abs(cause.value))
             players += ranked[:top]
             if ranked[top:]:
-                rest.append((f"{len(ranked) - top} others", sum(cause.value for cause in ranked[top:])))
+                rest.append((f"{len(ranked) - top} others", total(cause.value for cause in ranked[top:])))
         if self.dependence is not None:
             rest.append(("dependence", self.dependence))
         return [

@@ -38,6 +38,7 @@ from explain_core.drift.change import LEAST_MATCHED, Difference, Sense, listed
 from explain_core.drift.conditional import Pair
 from explain_core.drift.joint import Played, cause_by, generator, of_rows
 from explain_core.drift.windows import Column, Window
+from explain_core.sums import total
 
 LEVEL = 0.01
 """Chance that any feature is named where none differs; once for what is moved, once for what is unlike."""
@@ -350,8 +351,8 @@ def _unlike(features: Sequence[Feature]) -> list[Difference]:
     left = [pair for pair, yes in zip(pairs, holm(np.array(chances), LEVEL), strict=True) if yes]
     found = []
     while left:
-        total = [sum(float(excess[pair]) for pair in left if i in pair) for i in range(k)]
-        most = max(range(k), key=lambda i: (total[i], float(excess[i].sum()), -i))
+        sums = [total(float(excess[pair]) for pair in left if i in pair) for i in range(k)]
+        most = max(range(k), key=lambda i: (sums[i], float(excess[i].sum()), -i))
         partner = max(
             (sum(pair) - most for pair in left if most in pair), key=lambda i: (excess[most, i], -i)
         )

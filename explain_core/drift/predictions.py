@@ -10,6 +10,7 @@ import numpy as np
 from explain_core.drift.arrays import Codes, Values
 from explain_core.drift.windows import Window
 from explain_core.losses import LARGEST, Loss, Prediction, argmax
+from explain_core.sums import total
 
 PSEUDO_CLASSES = 20
 """Quantile bins of the truth in a regression, at the most."""
@@ -85,7 +86,7 @@ def losses_by_class(loss: Loss, predictions: Predictions, classes: Classes) -> V
         found = by_label.reshape(len(labels), len(truths))[most] + classes.spread
     else:
         table = [
-            [sum(loss(y, prediction) for y in points) / len(points) for points in classes.points]
+            [total(loss(y, prediction) for y in points) / len(points) for points in classes.points]
             for prediction in _one_by_one(predictions)
         ]
         found = np.array(table, dtype=float).reshape(len(table), len(truths)) + classes.spread

@@ -3,9 +3,6 @@
 from libc.math cimport NAN, fabs, isfinite, log, pow
 from libc.stdint cimport int64_t, uint64_t
 
-cdef extern from "Python.h":
-    const int PY_VERSION_HEX
-
 cdef extern from *:
     """
     #define LARGEST 1e72
@@ -33,25 +30,13 @@ cdef enum:  # Loss
     MOVED_NUMBER
 
 
-cdef inline bint compensated() noexcept nogil:
-    """Whether ``sum`` of floats carries the rounding error along: since Python 3.12."""
-    return PY_VERSION_HEX >= 0x030C0000
-
-
 cdef inline double total(const double* values, Py_ssize_t n, Py_ssize_t stride) noexcept nogil:
-    """``sum`` of n values."""
-    cdef double result = 0.0, lost = 0.0, value, t
+    """``explain_core.sums.total`` of n values."""
+    cdef double result = 0.0
     cdef Py_ssize_t i
-    if not compensated():
-        for i in range(n):
-            result += values[i * stride]
-        return result
     for i in range(n):
-        value = values[i * stride]
-        t = result + value
-        lost += (result - t) + value if fabs(result) >= fabs(value) else (value - t) + result
-        result = t
-    return result + lost if lost != 0.0 and isfinite(lost) else result
+        result += values[i * stride]
+    return result
 
 
 cdef inline double square(double value) noexcept nogil:

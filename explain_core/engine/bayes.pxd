@@ -1,9 +1,9 @@
 # What river's naive Bayes of a leaf adds up: priors, and a factor for each feature; as logarithms.
 
-from libc.math cimport INFINITY, exp, fabs, isfinite, isnan, log
+from libc.math cimport INFINITY, exp, isnan, log
 from libc.stdint cimport int64_t
 
-from explain_core.engine.arithmetic cimport compensated, square, total
+from explain_core.engine.arithmetic cimport square, total
 from explain_core.engine.layout cimport *
 
 cdef extern from *:
@@ -14,20 +14,8 @@ cdef extern from *:
 
 
 cdef inline double weight_of(Trees* t, int64_t leaf) noexcept nogil:
-    """``sum(stats.values())``: an int among floats is added without compensation."""
-    cdef const double* stats = stats_at(t, leaf)
-    cdef const int64_t* whole = classes_at(t, leaf) + t.size
-    cdef int64_t n = leaf_at(t, leaf).count, i
-    cdef double result = 0.0, lost = 0.0, value, next
-    if not compensated():
-        return total(stats, n, 1)
-    for i in range(n):
-        value = stats[i]
-        next = result + value
-        if whole[i] == 0:
-            lost += (result - next) + value if fabs(result) >= fabs(value) else (value - next) + result
-        result = next
-    return result + lost if lost != 0.0 and isfinite(lost) else result
+    """``sum(stats.values())``."""
+    return total(stats_at(t, leaf), leaf_at(t, leaf).count, 1)
 
 
 cdef inline void majority(Trees* t, int64_t leaf, double* votes) noexcept nogil:
@@ -52,20 +40,14 @@ cdef inline void priors(Trees* t, int64_t leaf, double whole, double* out) noexc
 
 cdef inline double share_of(Trees* t, int64_t cell, double category) noexcept nogil:
     """``NominalSplitterClassif.cond_proba`` in a chain of categories."""
-    cdef double found = -1.0, whole = 0.0, lost = 0.0, value, next
+    cdef double found = -1.0, whole = 0.0
     cdef Category* of
     while cell >= 0:
         of = category_at(t, cell)
-        value = of.weight
         if of.value == category:
-            found = value
-        next = whole + value
-        if compensated():
-            lost += (whole - next) + value if fabs(whole) >= fabs(value) else (value - next) + whole
-        whole = next
+            found = of.weight
+        whole += of.weight
         cell = link_at(t, cell).next
-    if compensated() and lost != 0.0 and isfinite(lost):
-        whole += lost
     return found / whole if found >= 0.0 and whole != 0.0 else 0.0
 
 

@@ -1,11 +1,10 @@
 # The way of a record through a tree, and how nodes come and go.
 
-from libc.math cimport fabs, isfinite, isnan
+from libc.math cimport isnan
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from explain_core.engine.adwin cimport reset
-from explain_core.engine.arithmetic cimport compensated
 from explain_core.engine.bayes cimport weight_of
 from explain_core.engine.layout cimport *
 from explain_core.engine.leaves cimport drop_leaf, forget, new_leaf
@@ -53,36 +52,25 @@ cdef inline int64_t toward(Trees* t, int64_t branch, double value) noexcept nogi
     return child
 
 
-cdef inline double total_weight(Trees* t, int64_t node, bint* whole) noexcept nogil:
-    """``total_weight``, and whether it is an int."""
-    cdef double result = 0.0, lost = 0.0, value, next
-    cdef int64_t leaf, child, i
-    cdef bint under
-    whole[0] = True
+cdef inline double total_weight(Trees* t, int64_t node) noexcept nogil:
+    """``total_weight``."""
+    cdef double result = 0.0
+    cdef int64_t child
     if t.nodes[node].kind == LEAF:
-        leaf = t.nodes[node].leaf
-        for i in range(leaf_at(t, leaf).count):
-            whole[0] = whole[0] and classes_at(t, leaf)[t.size + i] == 1
-        return weight_of(t, leaf)
+        return weight_of(t, t.nodes[node].leaf)
     child = t.nodes[node].left
     while child >= 0:
-        value = total_weight(t, child, &under)
-        next = result + value
-        if compensated() and not under:
-            lost += (result - next) + value if fabs(result) >= fabs(value) else (value - next) + result
-        result = next
-        whole[0] = whole[0] and under
+        result += total_weight(t, child)
         child = t.nodes[child].next
-    return result + lost if lost != 0.0 and isfinite(lost) else result
+    return result
 
 
 cdef inline int64_t most_common(Trees* t, int64_t branch) noexcept nogil:
     """``most_common_path``: the first child of the greatest weight."""
     cdef int64_t best = -1, child = t.nodes[branch].left
     cdef double weight = 0.0, value
-    cdef bint whole
     while child >= 0:
-        value = total_weight(t, child, &whole)
+        value = total_weight(t, child)
         if best < 0 or value > weight:
             best, weight = child, value
         child = t.nodes[child].next

@@ -18,6 +18,7 @@ from explain_core.random import derive_seed
 from explain_core.removal.conditional import Conditional, ConditionalJoining
 from explain_core.smoothing import Array
 from explain_core.state import StateError, restore_part
+from explain_core.sums import total
 
 Empty = Literal["ema", "reservoir"]
 Removal = Literal["marginal", "conditional"]
@@ -177,7 +178,7 @@ class IncrementalSAGE(IncrementalEstimator):
             loss = self.losses[row]
             value = loss(y, mean)
             if self._pairs[row]:
-                value = (m * value - sum(loss(y, prediction) for prediction in predictions) / m) / (m - 1)
+                value = (m * value - total(loss(y, prediction) for prediction in predictions) / m) / (m - 1)
             found.append(value)
         return found
 

@@ -15,6 +15,7 @@ from explain_core.engine.smoothing import BLOCK
 from explain_core.losses import FOREIGN, LARGEST, Loss, Prediction, codes_of
 from explain_core.smoothing import Array, Smoother, SmootherState, decay
 from explain_core.state import LARGEST_COUNT, Count, State, Value, check
+from explain_core.sums import total
 
 
 class EmptyState(State, frozen=True):
@@ -111,8 +112,8 @@ class EmptyModel:
         mean = {} if self._mean is None else self._mean
         if type(mean) is not dict:
             return mean
-        total = sum(mean.values())
-        return {label: p / total for label, p in mean.items()} if total > 0.0 else mean
+        whole = total(mean.values())
+        return {label: p / whole for label, p in mean.items()} if whole > 0.0 else mean
 
     def frequencies(self, label: Any) -> dict[Any, float]:
         """The mean as probabilities of the classes, with half an observation more of each, and of the label's."""
@@ -296,9 +297,9 @@ def mean_prediction(predictions: Iterable[Prediction]) -> Prediction:
     if len(predictions) == 1:
         return predictions[0]
     if not isinstance(predictions[0], Mapping):
-        return sum(predictions) / len(predictions)  # type: ignore[arg-type]
-    total: dict[Any, float] = {}
+        return total(predictions) / len(predictions)  # type: ignore[arg-type]
+    sums: dict[Any, float] = {}
     for prediction in predictions:
         for label, p in prediction.items():  # type: ignore[union-attr]
-            total[label] = total.get(label, 0.0) + p
-    return {label: p / len(predictions) for label, p in total.items()}
+            sums[label] = sums.get(label, 0.0) + p
+    return {label: p / len(predictions) for label, p in sums.items()}

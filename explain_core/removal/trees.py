@@ -14,6 +14,7 @@ from explain_core.losses import Task
 from explain_core.models import Row
 from explain_core.random import Generator
 from explain_core.state import Count, Seed, State, Value, check
+from explain_core.sums import total
 
 Code = dict[str, float | str]
 """A record as the trees see it: numbers, and categories as the digits of their index in order of appearance."""
@@ -224,7 +225,7 @@ class Node:
                 return 0 if value == point else 1
             if value in self.keys:
                 return self.keys[value]
-        left = rng.uniform() * sum(self.weights)
+        left = rng.uniform() * total(self.weights)
         for i, weight in enumerate(self.weights):
             left -= weight
             if left < 0.0:
