@@ -126,18 +126,27 @@ class TreeEnsemble(Model):
         """The classes in the order of a prediction, None alone for a number."""
         return NUMBER if self.task == "regression" else self.classes
 
+    def matrix(self, records: Sequence[Row]) -> Floats:
+        """Records × ``features``."""
+        width = len(self.features)
+        found = np.empty((len(records), width))
+        for i, x in enumerate(records):
+            found[i] = self.encoded(x)[:width]
+        return found
+
+    def predict_codes(self, rows: Floats) -> Floats:
+        """Predictions of rows of ``columns``, rows × ``classes``."""
+        out = np.empty((len(rows), len(self.classes)))
+        stream.predict(self.family, self.arrays.table, rows, out)
+        return out
+
     def predict(self, x: Row) -> Prediction:
         self.encoded(x)
         stream.predict(self.family, self.arrays.table, self.columns.rows, self._out)
         return self._prediction(self._out[0].tolist())
 
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
-        width = len(self.features)
-        matrix, out = np.empty((len(rows), width)), np.empty((len(rows), self._out.shape[1]))
-        for c, x in enumerate(rows):
-            matrix[c] = self.encoded(x)[:width]
-        stream.predict(self.family, self.arrays.table, matrix, out)
-        return [self._prediction(line) for line in out.tolist()]
+        return [self._prediction(line) for line in self.predict_codes(self.matrix(rows)).tolist()]
 
     def _prediction(self, line: list[float]) -> Prediction:
         return line[0] if self.task == "regression" else dict(zip(self.classes, line, strict=True))
@@ -257,6 +266,19 @@ def _by_level(tree: Tree) -> tuple[Integers, Integers]:
     return np.concatenate(levels), np.concatenate(children)
 
 
+def astray(left: Integers, right: Integers, feature: Integers, n_features: int) -> str | None:
+    """What is wrong with a tree whose nodes lead out of it, or ask for no column of the model; ``left`` is below 0 at a leaf."""
+    inside = left >= 0
+    children = np.concatenate([left[inside], right[inside]])
+    if len(children) and (
+        children.min() < 1 or children.max() >= len(left) or np.bincount(children).max() > 1
+    ):
+        return "a node has no parent of its own"
+    if inside.any() and not 0 <= feature[inside].min() <= feature[inside].max() < n_features:
+        return f"a node asks for a column beyond the {n_features} of the model"
+    return None
+
+
 def _problem(tree: Tree, n_features: int, outputs: int) -> str | None:
     """What is wrong with a tree."""
     n = len(tree.left)
@@ -265,11 +287,9 @@ def _problem(tree: Tree, n_features: int, outputs: int) -> str | None:
     ):
         return "its arrays differ in length"
     inside = tree.left >= 0
-    children = np.concatenate([tree.left[inside], tree.right[inside]])
-    if len(children) and (children.min() < 1 or children.max() >= n or np.bincount(children).max() > 1):
-        return "a node has no parent of its own"
-    if inside.any() and not 0 <= tree.feature[inside].min() <= tree.feature[inside].max() < n_features:
-        return f"a node asks for a column beyond the {n_features} of the model"
+    problem = astray(tree.left, tree.right, tree.feature, n_features)
+    if problem:
+        return problem
     categorical = inside & (tree.flags & layout.CATEGORICAL != 0)
     if np.isnan(tree.threshold[inside]).any() or not np.isfinite(tree.values[~inside]).all():
         return "a threshold is no number, or a leaf not finite"

@@ -14,7 +14,7 @@ import numpy as np
 
 from explain_core.artefacts import layout
 from explain_core.artefacts.artefact import MAX_BYTES, ArtefactError, named, needs
-from explain_core.artefacts.ensemble import Ensemble, Tree, TreeEnsemble, up_to_single
+from explain_core.artefacts.ensemble import Ensemble, Tree, TreeEnsemble, astray, up_to_single
 from explain_core.losses import Task
 from explain_core.models import Model, wrap
 
@@ -112,18 +112,11 @@ def _check_trees(found: Any) -> None:
             continue
         seen.add(id(part))
         if isinstance(part, Own):
-            _check_nodes(
-                part.children_left, part.children_right, part.feature, part.children_left < 0, part.n_features
-            )
+            _check_nodes(part.children_left, part.children_right, part.feature, part.n_features)
         elif isinstance(part, TreePredictor):
             nodes = part.nodes
-            _check_nodes(
-                nodes["left"],
-                nodes["right"],
-                nodes["feature_idx"],
-                nodes["is_leaf"] != 0,
-                found.n_features_in_,
-            )
+            left = np.where(nodes["is_leaf"] != 0, -1, nodes["left"].astype(np.int64))
+            _check_nodes(left, nodes["right"], nodes["feature_idx"], found.n_features_in_)
             if nodes["is_categorical"].any():
                 raise ArtefactError("scikit-learn: a tree that splits by category; convert the model to ONNX")
         elif isinstance(part, dict):
@@ -136,17 +129,8 @@ def _check_trees(found: Any) -> None:
             waiting += getattr(part, "__dict__", {}).values()
 
 
-def _check_nodes(left: Any, right: Any, feature: Any, leaf: Any, n_features: int) -> None:
-    children = np.concatenate([left[~leaf], right[~leaf]]).astype(np.int64)
-    own = feature[~leaf].astype(np.int64)
-    if len(leaf) == 0 or (
-        len(own)
-        and not (
-            0 <= own.min() <= own.max() < n_features
-            and 1 <= children.min() <= children.max() < len(leaf)
-            and np.bincount(children).max() == 1
-        )
-    ):
+def _check_nodes(left: Any, right: Any, feature: Any, n_features: int) -> None:
+    if len(left) == 0 or astray(left, right.astype(np.int64), feature.astype(np.int64), n_features):
         raise ArtefactError("scikit-learn: a tree whose nodes point outside of it; the file is damaged")
 
 
@@ -157,6 +141,7 @@ def _trees(found: Any, features: Sequence[str] | None) -> Ensemble | None:
     classifier = hasattr(found, "classes_")
     n_classes = len(found.classes_) if classifier else 0
     n_outputs, link, number = max(n_classes, 1), "share" if classifier else "mean", 1.0
+    of_margin = ("sigmoid" if n_classes == 2 else "softmax") if classifier else "identity"
     base = [0.0] * n_outputs
     kind = type(found)
     if kind in (
@@ -174,14 +159,7 @@ def _trees(found: Any, features: Sequence[str] | None) -> Ensemble | None:
             return None
         base = np.ravel(found._baseline_prediction).tolist()
         trees = [_binned(tree, output) for line in found._predictors for output, tree in enumerate(line)]
-        exponential = not classifier and found.loss in ("poisson", "gamma")
-        link = (
-            ("sigmoid" if n_classes == 2 else "softmax")
-            if classifier
-            else "exp"
-            if exponential
-            else "identity"
-        )
+        link = "exp" if not classifier and found.loss in ("poisson", "gamma") else of_margin
     elif kind in (ensemble.GradientBoostingClassifier, ensemble.GradientBoostingRegressor):
         if found.init not in (None, "zero"):  # it begins with another model's predictions, and no constant
             return None
@@ -191,7 +169,7 @@ def _trees(found: Any, features: Sequence[str] | None) -> Ensemble | None:
             for line in found.estimators_
             for output, tree in enumerate(line)
         ]
-        link = ("sigmoid" if n_classes == 2 else "softmax") if classifier else "identity"
+        link = of_margin
         number = 2.0 if classifier and found.loss == "exponential" else 1.0
     else:
         return None

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.artefacts.ensemble import TreeEnsemble
-from explain_core.engine import stream
 from explain_core.learners.base import Learner
 from explain_core.models import Model, Row
 from explain_core.random import Generator, derive_seed
@@ -200,11 +199,7 @@ class _Rows:
         return self._predict(np.where(masks, self.rows[record], self.rows[others]))
 
     def _predict(self, rows: Array) -> Array:
-        if isinstance(self.model, Learner):
-            return self.model.predict_codes(np.ascontiguousarray(rows))
-        out = np.empty((len(rows), len(self.outputs)))
-        stream.predict(self.model.family, self.model.arrays.table, np.ascontiguousarray(rows), out)
-        return out
+        return self.model.predict_codes(np.ascontiguousarray(rows))
 
 
 class _Records:

@@ -62,7 +62,7 @@ class TreeReasons:
         self.n_outputs = len(ensemble.base)
         self.both = self.n_outputs == 1 and len(model.classes) == 2
         """Whether one margin stands for two classes."""
-        self.rows = self._matrix(background)
+        self.rows = model.matrix(background)
         shape = len(self.arrays["nodes"]), -(-len(background) // 64)
         if 8 * shape[0] * shape[1] > MAX_BYTES:
             raise ValueError(
@@ -81,12 +81,12 @@ class TreeReasons:
         return space == "margin" or curved or scale_of(ensemble) is not None
 
     def replace(self, slot: int, x: Row) -> None:
-        self.rows[slot] = self._matrix([x])[0]
+        self.rows[slot] = self.model.matrix([x])[0]
         engine.note(self.arrays.table, self.rows[slot], slot, self.right)
         self.margins[slot] = self._margins(self.rows[slot : slot + 1])[0]
 
     def explain(self, records: Sequence[Row]) -> Reasons:
-        rows = self._matrix(records)
+        rows = self.model.matrix(records)
         margins = self._margins(rows)
         values = np.empty((len(rows), len(self.features), self.n_outputs))
         if self.curve is None:
@@ -125,13 +125,6 @@ class TreeReasons:
             self.space,
             self.method,
         )
-
-    def _matrix(self, records: Sequence[Row]) -> Array:
-        width = len(self.features)
-        matrix = np.empty((len(records), width))
-        for i, x in enumerate(records):
-            matrix[i] = self.model.encoded(x)[:width]
-        return matrix
 
     def _margins(self, rows: Array) -> Array:
         out = np.empty((len(rows), self.n_outputs))
