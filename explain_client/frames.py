@@ -17,22 +17,10 @@ from explain_client.periods import Mean, Period
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = (
-    *(
-        "app_id",
-        "topic",
-        "partition",
-        "epoch",
-        "seq",
-        "offset",
-        "time",
-        "records",
-        "status",
-        "version",
-        "digest",
-    ),
-    *("estimator", "loss", "feature", "value", "std", "low", "high", "steady"),
-)
+OF_MESSAGE = (
+    "app_id", "topic", "partition", "epoch", "seq", "offset", "time", "records", "status", "version", "digest",
+)  # fmt: skip
+OF_CELL = ("estimator", "loss", "feature", "value", "std", "low", "high", "steady")
 
 PERIOD = ("app_id", "topic", "partition", "epoch", "version", "name", "begin", "until", "records")
 PERIOD_COLUMNS = (*PERIOD, "estimator", "loss", "feature", *(one.name for one in fields(Mean)))
@@ -61,19 +49,8 @@ def challenger_rows(explanation: Explanation) -> Iterator[dict[str, Any]]:
 
 
 def _common(explanation: Explanation) -> dict[str, Any]:
-    return {
-        "app_id": explanation.app_id,
-        "topic": explanation.topic,
-        "partition": explanation.partition,
-        "epoch": explanation.epoch,
-        "seq": explanation.seq,
-        "offset": explanation.offset,
-        "time": explanation.time,
-        "records": explanation.records,
-        "status": explanation.status,
-        "version": explanation.version.name if explanation.version else None,
-        "digest": explanation.digest,
-    }
+    version = explanation.version.name if explanation.version else None
+    return {name: getattr(explanation, name) for name in OF_MESSAGE} | {"version": version}
 
 
 def _cells(
@@ -115,10 +92,10 @@ def rows_of_period(period: Period) -> Iterator[dict[str, Any]]:
 Part = Literal["importances", "periods", "segments", "challenger"]
 
 _PARTS: dict[Part, tuple[Callable[[Explanation], Iterator[dict[str, Any]]], tuple[str, ...]]] = {
-    "importances": (rows, COLUMNS),
+    "importances": (rows, (*OF_MESSAGE, *OF_CELL)),
     "periods": (period_rows, PERIOD_COLUMNS),
-    "segments": (segment_rows, (*COLUMNS[:11], "by", "segment", *COLUMNS[11:])),
-    "challenger": (challenger_rows, (*COLUMNS[:11], "of", *COLUMNS[11:])),
+    "segments": (segment_rows, (*OF_MESSAGE, "by", "segment", *OF_CELL)),
+    "challenger": (challenger_rows, (*OF_MESSAGE, "of", *OF_CELL)),
 }
 
 

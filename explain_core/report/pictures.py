@@ -52,28 +52,15 @@ def drawn(report: Report, every: str | int | None = None) -> Figure:
     gains = [p.performance[judged]["gain"] for p in periods]
     losses = [p.performance[judged]["loss"] for p in periods]
     middle.plot(places, [mean.value for mean in losses], "o-", ms=3, label="model")
-    both = zip(losses, gains, strict=True)
-    middle.plot(
-        places,
-        [(a.value or 0.0) + (b.value or 0.0) for a, b in both],
-        "o-",
-        ms=3,
-        color="0.6",
-        label="no model",
-    )
+    without = [(a.value or 0.0) + (b.value or 0.0) for a, b in zip(losses, gains, strict=True)]
+    middle.plot(places, without, "o-", ms=3, color="0.6", label="no model")
     middle.set_title(loss_name(judged), loc="left", fontsize=9)
     ranked = [name for name, _ in importances.top(MOST)]
     for number, name in enumerate(ranked):
         means = [p.importances.get(estimator, {}).get(loss, {}).get(name) for p in periods]
-        points = [(place, mean) for place, mean in zip(places, means, strict=True) if mean is not None]
-        bottom.plot(
-            [place for place, _ in points],
-            [mean.value for _, mean in points],
-            "o-",
-            ms=3,
-            color=f"C{number}",
-            label=name,
-        )
+        where = [place for place, mean in zip(places, means, strict=True) if mean is not None]
+        values = [mean.value for mean in means if mean is not None]
+        bottom.plot(where, values, "o-", ms=3, color=f"C{number}", label=name)
     bottom.set_title("importance over time", loc="left", fontsize=9)
     bottom.axhline(0.0, color="black", linewidth=0.8)
     for axes in (middle, bottom):
