@@ -244,13 +244,7 @@ def _nodes(trees: Sequence[Tree]) -> dict[str, NDArray[Any]]:
         roots[number] = n_nodes, tree.output
         n_nodes, n_leaves = n_nodes + len(order), n_leaves + int(leaf.sum())
         n_sets += len(tree.sets)
-    nodes = np.concatenate(parts)
-    return {
-        "nodes": nodes.view(np.int32),
-        "thresholds": nodes,
-        "trees": roots,
-        "leaves": np.concatenate(leaves),
-    }
+    return {"nodes": np.concatenate(parts), "trees": roots, "leaves": np.concatenate(leaves)}
 
 
 def _by_level(tree: Tree) -> tuple[Integers, Integers]:

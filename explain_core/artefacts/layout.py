@@ -1,16 +1,16 @@
 """How an ensemble of trees lies in arrays, and what becomes of the sums over its trees."""
 
 SLOTS = (
-    "head", "leaves", "base", "numbers", "sets", "words", "nodes", "thresholds", "trees",
+    "head", "leaves", "base", "numbers", "sets", "words", "nodes", "trees",
     "spans", "limits", "owners", "stays", "marks", "firsts", "runs", "narrow",
 )  # fmt: skip
-"""Slots of the table. ``nodes`` and ``thresholds`` are the same memory, 16 bytes a node: it is half of a walk's time to fetch them.
+"""Slots of the table. ``nodes`` have 16 bytes each: it is half of a walk's time to fetch them.
 
 They and ``trees`` are for walks; the slots after them for ``explain_core.artefacts.shallow``. An ensemble has those of one kind alone.
 """
 
 COLUMN, CHILD = 2, 3
-"""Of a node as four 32-bit integers, after the threshold: the feature and flags, and the left child, which the right one follows.
+"""Of a node as four 32-bit integers, after the threshold, which is a double: the feature and flags, and the left child, which the right one follows.
 
 A leaf has −1 for the first and its row of ``leaves`` for the second. ``x ≤ threshold`` goes left.
 """

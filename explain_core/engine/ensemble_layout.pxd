@@ -3,7 +3,7 @@
 from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
-from explain_core.engine.layout cimport at_slot
+from explain_core.engine.layout cimport point_to_arrays, rows_of, width_of
 
 cdef extern from *:
     """
@@ -74,6 +74,7 @@ cdef struct Run:  # of trees that add to the same outputs
 
 
 cdef struct Ensemble:
+    # The arrays, in the order of ``explain_core.artefacts.layout.SLOTS``.
     Head* head
     double* leaves
     double* base
@@ -90,18 +91,17 @@ cdef struct Ensemble:
     uint64_t* firsts
     Run* runs
     float* narrow
-    Py_ssize_t outputs, n_trees, leaf_width, n_spans, n_shallow, n_runs, n_leaves, n_narrow, narrow_leaves
+    # Sizes.
+    Py_ssize_t outputs, n_nodes, n_trees, leaf_width, n_spans, n_shallow, n_runs, n_leaves, n_narrow, narrow_leaves
 
 
 cdef inline void open_ensemble(const int64_t* table, Ensemble* e) noexcept nogil:
-    e.head, e.leaves, e.base, e.number = <Head*> at_slot(table, 0), <double*> at_slot(table, 1), <double*> at_slot(table, 2), <double*> at_slot(table, 3)
-    e.sets, e.words, e.nodes, e.trees = <Set*> at_slot(table, 4), <uint32_t*> at_slot(table, 5), <Node*> at_slot(table, 6), <Tree*> at_slot(table, 8)
-    e.spans, e.limits, e.owners = <Span*> at_slot(table, 9), <double*> at_slot(table, 10), <Owner*> at_slot(table, 11)
-    e.stays, e.marks, e.firsts = <int64_t*> at_slot(table, 12), <int64_t*> at_slot(table, 13), <uint64_t*> at_slot(table, 14)
-    e.runs, e.narrow = <Run*> at_slot(table, 15), <float*> at_slot(table, 16)
-    e.outputs, e.n_trees, e.n_leaves, e.leaf_width = table[3 * 2 + 2], table[3 * 8 + 1], table[3 + 1], table[3 + 2]
-    e.n_spans, e.n_shallow, e.n_runs = table[3 * 9 + 1], table[3 * 14 + 2], table[3 * 15 + 1]
-    e.n_narrow, e.narrow_leaves = table[3 * 16 + 1], table[3 * 16 + 2]
+    """The arrays behind a table."""
+    point_to_arrays(e, table, 16)
+    e.outputs, e.n_nodes, e.n_trees = width_of(table, 2), rows_of(table, 6), rows_of(table, 7)
+    e.n_leaves, e.leaf_width = rows_of(table, 1), width_of(table, 1)
+    e.n_spans, e.n_shallow, e.n_runs = rows_of(table, 8), width_of(table, 13), rows_of(table, 14)
+    e.n_narrow, e.narrow_leaves = rows_of(table, 15), width_of(table, 15)
 
 
 cdef inline bint goes_right_by_flags(Ensemble* e, int64_t column, double threshold, double value) noexcept nogil:

@@ -6,11 +6,12 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from explain_core.engine.arithmetic cimport SQUARED, below, finite, loss_from, total
+from explain_core.engine.layout cimport point_to_arrays, rows_of, width_of
 from explain_core.engine.smoothing cimport smooth
 
 
 cdef struct Plan:
-    # The arrays of ``explain_core.evaluation.learned``: what estimators ask, and where their state lies.
+    # The arrays of ``explain_core.evaluation.learned`` in their order: what estimators ask, and where their state lies.
     uint64_t* state  # of the generators of iPFI and iSAGE
     double* rows  # of the reservoir
     int64_t* starts  # of each player among the columns
@@ -18,6 +19,7 @@ cdef struct Plan:
     int64_t* outside  # the columns that are no player's
     int64_t* codes  # of the losses
     int64_t* pairs  # of the losses that are estimated from pairs
+    int64_t* counts  # m, sage_m, n_losses, n_players and n_sage_players
     int64_t* order  # in which the players joined
     double* empty  # weight and mean of the model of the empty coalition
     int64_t* labels  # the codes of the classes in the order of a prediction
@@ -42,26 +44,16 @@ cdef struct Plan:
     Py_ssize_t first  # the players of the smallest of them, 0 or 1
 
 
-cdef inline void* slot(const int64_t* table, int i) noexcept nogil:
-    return <void*> table[3 * i]
-
-
 cdef inline void open_plan(const int64_t* table, Plan* p) noexcept nogil:
-    """The arrays behind a table; its slots are those of ``explain_core.evaluation.plan``."""
-    cdef int64_t* counts = <int64_t*> slot(table, 7)
-    p.state, p.rows, p.starts = <uint64_t*> slot(table, 0), <double*> slot(table, 1), <int64_t*> slot(table, 2)
-    p.columns, p.outside, p.codes = <int64_t*> slot(table, 3), <int64_t*> slot(table, 4), <int64_t*> slot(table, 5)
-    p.pairs, p.order, p.empty = <int64_t*> slot(table, 6), <int64_t*> slot(table, 8), <double*> slot(table, 9)
-    p.labels, p.delta, p.cells = <int64_t*> slot(table, 10), <double*> slot(table, 11), <double*> slot(table, 12)
-    p.sums, p.rates, p.sage_delta = <double*> slot(table, 13), <double*> slot(table, 14), <double*> slot(table, 15)
-    p.sage_cells, p.sage_sums, p.sage_rates = <double*> slot(table, 16), <double*> slot(table, 17), <double*> slot(table, 18)
-    p.prediction, p.after, p.found = <double*> slot(table, 19), <double*> slot(table, 20), <double*> slot(table, 21)
+    """The arrays behind a table, and their sizes."""
+    cdef const int64_t* counts
+    point_to_arrays(p, table, 22)
+    counts = p.counts
     p.m, p.sage_m, p.n_losses = counts[0], counts[1], counts[2]
     p.n_players, p.n_sage_players = counts[3], counts[4]
     p.n_deltas = p.n_losses * (p.n_players + p.n_sage_players)
-    p.players = table[3 * 2 + 2] - 1
-    p.n_rows, p.width, p.n_outside, p.n_labels = table[3 * 1 + 1], table[3 * 1 + 2], table[3 * 4 + 2], table[3 * 10 + 2]
-    p.with_empty = table[3 * 9 + 2] > 0
+    p.n_rows, p.width, p.players = rows_of(table, 1), width_of(table, 1), width_of(table, 2) - 1
+    p.n_outside, p.n_labels, p.with_empty = width_of(table, 4), width_of(table, 10), width_of(table, 9) > 0
     p.copies = 1 + p.players * p.m
     p.first = 1 if p.with_empty else 0
     p.steps = p.players - p.first if p.sage_m > 0 and p.players > 0 else 0

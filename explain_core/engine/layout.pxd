@@ -7,7 +7,7 @@
 
 from libc.stdint cimport int8_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 cdef enum:  # NodeKind
     LEAF
@@ -206,6 +206,7 @@ cdef struct Variance:  # running: weight, mean and sum of squares
 
 
 cdef struct Trees:
+    # The arrays, in the order of ``explain_core.learners.layout.SLOTS``.
     Head* head
     Parameters* of
     Node* nodes
@@ -237,6 +238,7 @@ cdef struct Trees:
     Variance* norms
     int64_t* guesses  # of a forest's members: the class that each takes the record at hand for
     int64_t* free[5]
+    # Sizes, and what else follows.
     int64_t rooms[5]
     int64_t* integers[5]  # of each pool: zero in free rows
     Py_ssize_t widths[5]
@@ -265,23 +267,16 @@ cdef inline int64_t width_of(const int64_t* table, int slot) noexcept nogil:
     return table[3 * slot + 2]
 
 
+cdef inline void point_to_arrays(void* to, const int64_t* table, int n) noexcept nogil:
+    """Let the n pointers that a struct begins with point to the first n arrays of a table."""
+    cdef int slot
+    for slot in range(n):
+        memcpy(<char*> to + slot * sizeof(void*), table + 3 * slot, sizeof(void*))
+
+
 cdef inline void open_trees(const int64_t* table, Trees* t) noexcept nogil:
-    """The arrays behind a table; its slots are those of ``explain_core.learners.layout``."""
-    cdef int i
-    t.head, t.of = <Head*> at_slot(table, 0), <Parameters*> at_slot(table, 1)
-    t.nodes, t.splits = <Node*> at_slot(table, 2), <Split*> at_slot(table, 3)
-    t.leaves, t.doubles = <int64_t*> at_slot(table, 4), <double*> at_slot(table, 5)
-    t.stats, t.classes = <double*> at_slot(table, 6), <int64_t*> at_slot(table, 7)
-    t.observers, t.cells, t.links = <Observer*> at_slot(table, 8), <double*> at_slot(table, 9), <int64_t*> at_slot(table, 10)
-    t.trees, t.seen, t.order = <Tree*> at_slot(table, 11), <int8_t*> at_slot(table, 12), <int64_t*> at_slot(table, 13)
-    t.columns, t.ranks, t.words = <Column*> at_slot(table, 14), <int64_t*> at_slot(table, 15), <uint32_t*> at_slot(table, 16)
-    t.members, t.accuracy = <Member*> at_slot(table, 17), <Accuracy*> at_slot(table, 18)
-    t.detectors, t.windows, t.ends = <Detector*> at_slot(table, 19), <Window*> at_slot(table, 20), <Ends*> at_slot(table, 21)
-    t.buckets, t.chains = <double*> at_slot(table, 22), <Chain*> at_slot(table, 23)
-    t.errors, t.alternates, t.counters = <double*> at_slot(table, 24), <int64_t*> at_slot(table, 25), <int64_t*> at_slot(table, 26)
-    t.models, t.norms, t.guesses = <double*> at_slot(table, 27), <Variance*> at_slot(table, 28), <int64_t*> at_slot(table, 29)
-    for i in range(N_POOLS):
-        t.free[i] = <int64_t*> at_slot(table, 30 + i)
+    """The arrays behind a table."""
+    point_to_arrays(t, table, 35)
     t.integers[NODE_POOL], t.widths[NODE_POOL], t.rooms[NODE_POOL] = <int64_t*> t.nodes, width_of(table, 2), rows_of(table, 2)
     t.integers[LEAF_POOL], t.widths[LEAF_POOL], t.rooms[LEAF_POOL] = t.leaves, width_of(table, 4), rows_of(table, 4)
     t.integers[OBSERVER_POOL], t.widths[OBSERVER_POOL], t.rooms[OBSERVER_POOL] = <int64_t*> t.observers, width_of(table, 8), rows_of(table, 8)

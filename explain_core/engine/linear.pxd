@@ -10,7 +10,7 @@ from libc.string cimport memset
 
 from explain_core.engine.arithmetic cimport total
 from explain_core.engine.explaining cimport Plan
-from explain_core.engine.layout cimport at_slot
+from explain_core.engine.layout cimport point_to_arrays, width_of
 
 cdef enum:  # what becomes of a column
     IGNORED
@@ -54,6 +54,7 @@ cdef struct Moments:
 
 
 cdef struct Linear:
+    # The arrays of ``explain_core.learners.linear`` in their order.
     LinearHead* head
     LinearParameters* of
     LinearColumn* columns
@@ -80,12 +81,8 @@ cdef bint explain_linear(Plan* p, const int64_t* table, const double* x, double 
 
 cdef inline void open_linear(const int64_t* table, Linear* m) noexcept nogil:
     """The arrays behind a table, and room for what ``measure`` finds."""
-    m.head, m.of, m.columns = <LinearHead*> at_slot(table, 0), <LinearParameters*> at_slot(table, 1), <LinearColumn*> at_slot(table, 2)
-    m.moments, m.places, m.ranks = <Moments*> at_slot(table, 3), <int64_t*> at_slot(table, 4), <int64_t*> at_slot(table, 5)
-    m.weights, m.intercept, m.target = <double*> at_slot(table, 6), <double*> at_slot(table, 7), <Moments*> at_slot(table, 8)
-    m.present, m.sequence, m.keys = <int64_t*> at_slot(table, 9), <int64_t*> at_slot(table, 10), <int64_t*> at_slot(table, 11)
-    m.values, m.steps = <double*> at_slot(table, 12), <double*> at_slot(table, 13)
-    m.n_ranks, m.n_weights, m.n_present = table[3 * 5 + 2], table[3 * 6 + 2], table[3 * 9 + 2]
+    point_to_arrays(m, table, 14)
+    m.n_ranks, m.n_weights, m.n_present = width_of(table, 5), width_of(table, 6), width_of(table, 9)
     m.scale = <double*> malloc(m.head.columns * sizeof(double) + 8)
 
 

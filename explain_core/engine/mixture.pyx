@@ -10,7 +10,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from explain_core.engine.explaining cimport Plan, settle_codes
-from explain_core.engine.layout cimport Trees, at_slot, get_scratch, give_scratch, open_trees, width_of
+from explain_core.engine.layout cimport Trees, at_slot, get_scratch, give_scratch, open_trees, point_to_arrays, width_of
 from explain_core.engine.linear cimport Linear, close_linear, learn_linear, open_linear, outputs, predict_linear, predict_linear_copies
 from explain_core.engine.stream cimport LINEAR
 from explain_core.engine.tree_walks cimport Walks, get_walks, predict_copies
@@ -63,6 +63,8 @@ cdef struct Target:
 
 
 cdef struct Mixture:
+    # The arrays of ``explain_core.learners.mixture`` in their order.
+    int64_t* head
     Numbers* of
     int64_t* members  # the table of the members' tables
     int64_t* kinds
@@ -76,11 +78,8 @@ cdef struct Mixture:
 
 
 cdef void open_mixture(const int64_t* table, Mixture* m) noexcept nogil:
-    cdef int64_t* head = <int64_t*> at_slot(table, 0)
-    m.regression, m.outputs = head[REGRESSION] != 0, head[OUTPUTS]
-    m.of, m.members, m.kinds = <Numbers*> at_slot(table, 1), <int64_t*> at_slot(table, 2), <int64_t*> at_slot(table, 3)
-    m.weights, m.none, m.parts = <double*> at_slot(table, 4), <double*> at_slot(table, 5), <double*> at_slot(table, 6)
-    m.target, m.recent = <Target*> at_slot(table, 7), <double*> at_slot(table, 8)
+    point_to_arrays(m, table, 9)
+    m.regression, m.outputs = m.head[REGRESSION] != 0, m.head[OUTPUTS]
     m.n, m.n_none, m.n_parts, m.n_recent = width_of(table, 4), width_of(table, 5), width_of(table, 6), width_of(table, 8)
 
 

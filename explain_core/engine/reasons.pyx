@@ -79,17 +79,17 @@ cdef void fill_shares(Walk* w) noexcept nogil:
             w.shares[a][b] = share_of(a, b)
 
 
-cdef int64_t end_of(Ensemble* e, Py_ssize_t tree, int64_t n_nodes) noexcept nogil:
-    return e.trees[tree + 1].root if tree + 1 < e.n_trees else n_nodes
+cdef int64_t end_of(Ensemble* e, Py_ssize_t tree) noexcept nogil:
+    return e.trees[tree + 1].root if tree + 1 < e.n_trees else e.n_nodes
 
 
-cdef int64_t deepest(Ensemble* e, int64_t n_nodes) noexcept nogil:
+cdef int64_t deepest(Ensemble* e) noexcept nogil:
     """Nodes on the longest way from a root to a leaf: children come after their parents."""
     cdef int64_t node, best = 1
-    cdef int64_t* depths = <int64_t*> malloc(n_nodes * sizeof(int64_t))
+    cdef int64_t* depths = <int64_t*> malloc(e.n_nodes * sizeof(int64_t))
     for node in range(e.n_trees):
         depths[e.trees[node].root] = 1
-    for node in range(n_nodes):
+    for node in range(e.n_nodes):
         best = max(best, depths[node])
         if e.nodes[node].column >= 0:
             depths[e.nodes[node].child] = depths[e.nodes[node].child + 1] = depths[node] + 1
@@ -187,9 +187,9 @@ cdef void walk_tree(Walk* w, Tree* tree, const double* x, double* out) noexcept 
         w.sides[w.parted[n_parted]] = BOTH
 
 
-cdef bint get_walk(Walk* w, Ensemble* e, const int64_t* table, const uint64_t* right, Py_ssize_t words, Py_ssize_t n, Py_ssize_t width) noexcept nogil:
+cdef bint get_walk(Walk* w, Ensemble* e, const uint64_t* right, Py_ssize_t words, Py_ssize_t n, Py_ssize_t width) noexcept nogil:
     """Room for walks with n rows of the background, of equal weights; False where there is not so much memory."""
-    cdef int64_t depth = deepest(e, table[3 * 6 + 1])
+    cdef int64_t depth = deepest(e)
     cdef Py_ssize_t slot
     w.e, w.right, w.words, w.weights, w.weight = e, right, words, NULL, 1.0 / n
     w.waiting = <Waiting*> malloc(
@@ -247,7 +247,7 @@ def by_walks(const int64_t[::1] table, const double[:, ::1] rows, const uint64_t
     cdef Walk w
     cdef Py_ssize_t r, tree
     open_ensemble(&table[0], &e)
-    if not get_walk(&w, &e, &table[0], &right[0, 0], right.shape[1], n, rows.shape[1]):
+    if not get_walk(&w, &e, &right[0, 0], right.shape[1], n, rows.shape[1]):
         raise MemoryError
     memset(&out[0, 0, 0], 0, out.shape[0] * out.shape[1] * out.shape[2] * sizeof(double))
     for r in range(rows.shape[0]):
@@ -345,10 +345,10 @@ def by_tables(const int64_t[::1] table, const double[:, ::1] rows, const uint64_
     cdef double* at
     cdef bint goes
     open_ensemble(&table[0], &e)
-    if not get_walk(&w, &e, &table[0], &right[0, 0], right.shape[1], n, width):
+    if not get_walk(&w, &e, &right[0, 0], right.shape[1], n, width):
         raise MemoryError
     for tree in range(e.n_trees):
-        widest = max(widest, end_of(&e, tree, table[3 * 6 + 1]) - e.trees[tree].root)
+        widest = max(widest, end_of(&e, tree) - e.trees[tree].root)
     ways = <Way*> malloc(widest * (sizeof(Way) + MOST_ON_A_WAY * 8) + (MOST_CELLS + 1) * 8 + (1 << MOST_ON_A_WAY) * 8)
     if ways == NULL:
         free(w.waiting)
@@ -358,7 +358,7 @@ def by_tables(const int64_t[::1] table, const double[:, ::1] rows, const uint64_
     cells = <double*> (counts + (1 << MOST_ON_A_WAY))
     memset(&out[0, 0, 0], 0, out.shape[0] * out.shape[1] * out.shape[2] * sizeof(double))
     for tree in range(e.n_trees):
-        root, end = e.trees[tree].root, end_of(&e, tree, table[3 * 6 + 1])
+        root, end = e.trees[tree].root, end_of(&e, tree)
         n_cells = lay_ways(&e, root, end, ways)
         if n_cells < 0:
             for r in range(rows.shape[0]):
