@@ -7,6 +7,8 @@ see ``Smoother.steady``.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Literal, NamedTuple
 
@@ -72,19 +74,20 @@ def p_value(value: Array, spread: Spread) -> Array:
     return result
 
 
-def holm(p: Array, level: float) -> NDArray[np.bool_]:
+def holm(p: Sequence[float], level: float) -> list[bool]:
     """Which hypotheses are rejected, so that a true one is among them with at most the probability ``level`` (Holm, Scand. J. Statist. 6, 1979).
 
-    >>> holm(np.array([0.001, 0.02, 0.04]), 0.05).tolist()
+    >>> holm([0.001, 0.02, 0.04], 0.05)
     [True, True, True]
-    >>> holm(np.array([0.03, 0.02, 0.04]), 0.05).tolist()
+    >>> holm([0.03, 0.02, 0.04], 0.05)
     [False, False, False]
     """
-    order = np.argsort(p, kind="stable")
-    passed = np.logical_and.accumulate(p[order] <= level / (len(p) - np.arange(len(p))))
-    result = np.zeros(len(p), bool)
-    result[order] = passed
-    return result
+    rejected = [False] * len(p)
+    for rank, place in enumerate(sorted(range(len(p)), key=p.__getitem__)):
+        if not p[place] <= level / (len(p) - rank):
+            break
+        rejected[place] = True
+    return rejected
 
 
 def spread_of(inputs: Array) -> Spread:
@@ -130,8 +133,8 @@ def anytime(n: Array, level: float, tuned: float = 5_000.0) -> Array:
     >>> anytime(np.array([1_000.0, 5_000.0, 20_000.0]), 0.05).round(2).tolist()
     [3.36, 3.04, 3.13]
     """
-    rho = (-2.0 * np.log(level) + np.log(-2.0 * np.log(level) + 1.0)) / tuned
+    surprise = -2.0 * math.log(level)
+    time = n * ((surprise + math.log(surprise + 1.0)) / tuned)
     with np.errstate(divide="ignore", invalid="ignore"):
-        weighed = n * rho + 1.0
-        result: Array = np.sqrt(2.0 * weighed / (n * rho) * np.log(np.sqrt(weighed) / level))
+        result: Array = np.sqrt(2.0 * (time + 1.0) / time * np.log(np.sqrt(time + 1.0) / level))
     return result

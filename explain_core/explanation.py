@@ -82,13 +82,9 @@ class Explanation:
     width: InitVar[float] = 1.959963984540054
 
     def __post_init__(self, width: float) -> None:
-        for name, value in (
-            ("low", self.values - width * self.std),
-            ("high", self.values + width * self.std),
-            ("steady", np.full(self.values.shape, np.nan)),
-        ):
+        for name, side in (("low", -width), ("high", width), ("steady", np.nan)):
             if getattr(self, name) is None:
-                object.__setattr__(self, name, value)
+                object.__setattr__(self, name, self.values + side * self.std)
 
     @property
     def variance(self) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
@@ -44,26 +45,14 @@ class Sums:
 
     def __init__(self, array: Array) -> None:
         self.array = array
-
-    @property
-    def n(self) -> Array:
+        self.n: Array = array[0]
         """The records of each cell."""
-        result: Array = self.array[0]
-        return result
-
-    @property
-    def value(self) -> Array:
+        means = np.empty(array.shape)
+        engine.means_of_sums(array.reshape(5, -1), bands.LEAST, means.reshape(5, -1))
+        self.value: Array = means[0]
         """The mean; NaN where there is no record."""
-        n, total = self.array[:2]
-        result: Array = np.where(n > 0.0, total / np.where(n > 0.0, n, 1.0), np.nan)
-        return result
-
-    @property
-    def spread(self) -> Spread:
+        self.spread = Spread(*means[1:])
         """How ``value`` errs; NaN below ``bands.LEAST`` records."""
-        out = np.empty((4, *self.array.shape[1:]))
-        engine.spread_of_sums(self.array.reshape(5, -1), bands.LEAST, out.reshape(4, -1))
-        return Spread(*out)
 
     def band(self, confidence: float = 0.95, band: Band = "normal") -> tuple[Array, Array]:
         """Low and high end of the two-sided band; NaN below ``bands.LEAST`` records."""
@@ -264,24 +253,21 @@ def _driven(
 ) -> Driven | None:
     """What drives the model by a period's sums (5 × features), those of its loss and gain (5 × 2), and those since a fixed start; None where it is too early."""
     d = of.shape[1]
-    every = Sums(np.concatenate([of, lost[:, 1:], whole, lost[:, :1]], axis=1))
-    values, spread = every.value, every.spread
-    low, high = bands.ends(values[: d + 1], Spread(*(part[: d + 1] for part in spread)), 0.95)
-    if not np.isfinite(low[d]) or not np.isfinite(low[:d]).any():
+    means = Sums(np.concatenate([of, lost[:, 1:]], axis=1))
+    values = means.value.tolist()
+    low, high = (end.tolist() for end in means.band())
+    if not math.isfinite(low[d]) or not any(map(math.isfinite, low[:d])):
         return None
     drivers: list[Driver] = []
     if low[d] > 0.0:
-        p = bands.p_value(values[:d], Spread(*(part[:d] for part in spread)))
-        found = np.flatnonzero(bands.holm(p, LEVEL) & (values[:d] >= SHARE * values[d]))
-        found = found[np.argsort(-values[found], kind="stable")]
-        since_start = d + 1 + found
-        half = bands.anytime(every.n[since_start], 0.05 / d) * spread.std[since_start]
-        lasting = values[since_start] - half > 0.0
-        told = (part[found].tolist() for part in (values, low, high))
-        drivers = list(map(Driver, [features[j] for j in found.tolist()], *told, lasting.tolist()))
-    n = int(of[0].max(initial=0.0))
-    gain = float(values[d]), float(low[d]), float(high[d])
-    return Driven(n, since_alarm, *gain, drivers, since, float(values[-1]))
+        above = bands.holm(bands.p_value(means.value, means.spread)[:d].tolist(), LEVEL)
+        found = [j for j in range(d) if above[j] and values[j] >= SHARE * values[d]]
+        found.sort(key=lambda j: -values[j])
+        start = Sums(whole)
+        lasting = start.value - bands.anytime(start.n, 0.05 / d) * start.spread.std > 0.0
+        drivers = [Driver(features[j], values[j], low[j], high[j], bool(lasting[j])) for j in found]
+    n, loss = int(of[0].max(initial=0.0)), float(lost[1, 0] / lost[0, 0])
+    return Driven(n, since_alarm, values[d], low[d], high[d], drivers, since, loss)
 
 
 def _restored(sums: Mapping[str, Block], shapes: Mapping[str, tuple[int, int, int]]) -> dict[str, Array]:

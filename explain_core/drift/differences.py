@@ -117,7 +117,7 @@ def _feature(name: str, columns: tuple[Column, Column]) -> Feature:
 
 def differences(features: Sequence[Feature]) -> list[Difference]:
     """The features that differ, the one first that is most likely the one that itself changed."""
-    moved = holm(np.array([_moved_chance(feature) for feature in features]), LEVEL)
+    moved = holm([_moved_chance(feature) for feature in features], LEVEL)
     found = sorted(
         (_described(feature) for feature, yes in zip(features, moved, strict=True) if yes),
         key=lambda difference: -difference.bits,
@@ -168,7 +168,7 @@ def suspect(features: Sequence[Feature], found: Sequence[Difference]) -> bool | 
 def _apart(feature: Feature, others: Sequence[Feature]) -> tuple[bool, float]:
     """Whether any of the others has other values beside the same values of the feature, and by how much more than by chance χ² says so."""
     statistic, freedom = _together(feature, others)
-    apart = bool(holm(chdtrc(freedom, statistic), LEVEL).any())
+    apart = any(holm(chdtrc(freedom, statistic).tolist(), LEVEL))
     return apart, float(np.sum(np.maximum(statistic - freedom, 0.0)))
 
 
@@ -348,7 +348,7 @@ def _unlike(features: Sequence[Feature]) -> list[Difference]:
         statistic, freedom = _together(features[i], features[i + 1 :])
         chances += chdtrc(freedom, statistic).tolist()
         excess[i, i + 1 :] = excess[i + 1 :, i] = statistic - freedom
-    left = [pair for pair, yes in zip(pairs, holm(np.array(chances), LEVEL), strict=True) if yes]
+    left = [pair for pair, yes in zip(pairs, holm(chances, LEVEL), strict=True) if yes]
     found = []
     while left:
         sums = [total(float(excess[pair]) for pair in left if i in pair) for i in range(k)]

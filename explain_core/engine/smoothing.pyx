@@ -436,18 +436,19 @@ def spread_of(const double[:, ::1] inputs, double[:, ::1] out):
         spread_cell(own, &out[0, i], out.shape[1])
 
 
-def spread_of_sums(const double[:, ::1] sums, double least, double[:, ::1] out):
-    """``spread_of`` of means over a period, from its sums as ``close_block`` has them, 5 × cells; NaN below the ``least`` records."""
+def means_of_sums(const double[:, :] sums, double least, double[:, ::1] out):
+    """Means over a period, from its sums as ``close_block`` has them, 5 × cells, and their ``spread_of``: 5 × cells. NaN without a record, and below the ``least``."""
     cdef Py_ssize_t i
     cdef double own[INPUTS]
     cdef double n, one
     for i in range(sums.shape[1]):
+        out[0, i] = sums[1, i] / sums[0, i] if sums[0, i] > 0.0 else NAN
         n = sums[0, i] if sums[0, i] >= least else NAN
         one = sums[2, i] / n
         own[VARIANCE], own[THIRD], own[FOURTH] = sums[2, i] / power(n, 2), sums[3, i] / power(n, 3), sums[4, i] / power(n, 4)
         own[EFFECTIVE], own[FACTOR], own[KNOWN], own[COUNT] = n / BLOCK, 1.0, fmax(n / (3.0 * BLOCK), 16.0), n
         own[GAMMA] = sums[3, i] / n / (one * sqrt(one)) if one > 0.0 else 0.0
-        spread_cell(own, &out[0, i], out.shape[1])
+        spread_cell(own, &out[1, i], out.shape[1])
 
 
 cdef double hall(double t, double skewness) noexcept nogil:

@@ -195,8 +195,7 @@ class IncrementalEstimator:
     ) -> Explanation:
         """An explanation of this estimator's kind from the columns of ``smoother`` that begin at ``first``."""
         columns = slice(first, None)
-        std = spread.std * self._rows_error(smoother)
-        spread = spread._replace(std=np.where(std >= 0.0, std, np.nan))
+        spread = spread._replace(std=spread.std * self._rows_error(smoother))
         shown = np.where(smoother.old_enough, spread.std, np.nan)
         low, high = ends(values, spread._replace(std=shown), self._confidence, self._band)
         return Explanation(

@@ -134,10 +134,14 @@ def _importance(
     return {
         loss: {
             feature: {
-                **cells._asdict(),
-                "floor": floors.get(Subject("importance", loss, name, feature, segment)),
+                "value": value,
+                "std": std,
+                "low": low,
+                "high": high,
+                "steady": steady,
+                "floor": floors.get(Subject("importance", loss, name, feature, segment)) if floors else None,
             }
-            for feature, cells in found.importance(loss).items()
+            for feature, (value, std, low, high, steady) in found.importance(loss).items()
         }
         for loss in found.losses
     }
