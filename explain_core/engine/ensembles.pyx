@@ -11,7 +11,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from explain_core.engine.ensemble_layout cimport *
-from explain_core.engine.explaining cimport Plan, draw_joining, draw_replaced, settle_codes
+from explain_core.engine.explaining cimport Plan, draw_copies
 
 cdef extern from *:
     """
@@ -393,28 +393,24 @@ cdef void predict_ensemble(
     free(sums)
 
 
-cdef bint explain_ensemble(Plan* p, const int64_t* table, const double* x, double y, bint shallow) noexcept nogil:
-    """iPFI and iSAGE of a record by walks or, of a shallow ensemble, by sets of bits; see ``settle``.
+cdef double* predict_ensemble_copies(const int64_t* table, Plan* p, const double* x, bint shallow, Py_ssize_t* width) noexcept nogil:
+    """Draw, and predict the record and its copies, rows × ``width``, for the caller to free: by walks or, of a shallow ensemble, by sets of bits.
 
     By bits: the leaves that are left of a copy are those that each of its columns leaves. So the record's columns are dealt with once, those
     that a copy has from elsewhere for the copy, and the rest is what the columns before and those after have in common.
     """
     cdef Ensemble e
     cdef Py_ssize_t joining, most, n, trees
-    cdef double* copies
+    cdef double* copies = draw_copies(p, x)
     cdef double* out
     cdef double* sums
     cdef Segment* segments
     cdef int64_t* words
-    cdef bint good
     open_ensemble(table, &e)
-    n, trees, joining = e.head.classes, e.n_shallow, p.steps * p.sage_m
-    most = max(p.copies, joining)
-    copies = <double*> malloc(((p.copies + joining) * (p.width + n) + most * (e.outputs + 1)) * sizeof(double))
-    out = copies + (p.copies + joining) * p.width
-    sums = out + (p.copies + joining) * n
-    draw_replaced(p, x, copies)
-    draw_joining(p, x, copies + p.copies * p.width)
+    n, trees, joining = e.head.classes, e.n_shallow, p.n_predicted - p.copies
+    width[0], most = n, max(p.copies, joining)
+    out = <double*> malloc(p.n_predicted * n * sizeof(double))
+    sums = <double*> malloc(most * (e.outputs + 1) * sizeof(double))
     if shallow:
         words = <int64_t*> malloc((p.players + 2 + max(most, <Py_ssize_t> TOGETHER)) * trees * sizeof(int64_t))
         own_words(&e, p, x, words + 2 * trees, words)
@@ -436,6 +432,6 @@ cdef bint explain_ensemble(Plan* p, const int64_t* table, const double* x, doubl
             joining_sums(&e, p, x, copies + p.copies * p.width, sums, sums + most * e.outputs, segments)
             finish(&e, sums, joining, out + p.copies * n)
         free(segments)
-    good = settle_codes(p, out, out + p.copies * n, n, y)
     free(copies)
-    return good
+    free(sums)
+    return out

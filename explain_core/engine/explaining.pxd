@@ -41,6 +41,7 @@ cdef struct Plan:
     # Sizes that follow.
     Py_ssize_t copies  # the record, and iPFI's copies
     Py_ssize_t steps  # coalitions of iSAGE that are predicted
+    Py_ssize_t n_predicted  # predictions: of the record, iPFI's copies and iSAGE's
     Py_ssize_t first  # the players of the smallest of them, 0 or 1
 
 
@@ -57,6 +58,7 @@ cdef inline void open_plan(const int64_t* table, Plan* p) noexcept nogil:
     p.copies = 1 + p.players * p.m
     p.first = 1 if p.with_empty else 0
     p.steps = p.players - p.first if p.sage_m > 0 and p.players > 0 else 0
+    p.n_predicted = p.copies + p.steps * p.sage_m
 
 
 cdef inline void draw_rows(uint64_t* state, Py_ssize_t n_rows, int64_t m, int64_t* drawn) noexcept nogil:
@@ -120,6 +122,14 @@ cdef inline void draw_joining(Plan* p, const double* x, double* copies) noexcept
         memcpy(copies + (size - p.first) * p.sage_m * p.width, current, p.sage_m * p.width * sizeof(double))
     free(current)
     free(drawn)
+
+
+cdef inline double* draw_copies(Plan* p, const double* x) noexcept nogil:
+    """x and its copies, for the caller to free."""
+    cdef double* copies = <double*> malloc(p.n_predicted * p.width * sizeof(double) + 8)
+    draw_replaced(p, x, copies)
+    draw_joining(p, x, copies + p.copies * p.width)
+    return copies
 
 
 cdef inline bint replaced_delta(Plan* p, const double* predictions, double y, Py_ssize_t n) noexcept nogil:
@@ -229,32 +239,24 @@ cdef inline void empty_losses(
         losses[i] = loss_from(codes[i], y, base, mean, n)
 
 
-cdef inline void in_labels_order(Plan* p, const double* out, Py_ssize_t rows, Py_ssize_t width, double* found) noexcept nogil:
-    """The columns of the labels."""
-    cdef Py_ssize_t c, i
-    for c in range(rows):
-        for i in range(p.n_labels):
-            found[c * p.n_labels + i] = out[c * width + p.labels[i]]
-
-
-cdef inline bint settle(Plan* p, const double* replaced, const double* joined, double y) noexcept nogil:
-    """Δ from the predictions for both kinds of copies, rows × classes in the order of the labels; the first is the record's. ``take_in`` smooths them.
+cdef inline bint settle(Plan* p, const double* found, double y) noexcept nogil:
+    """Δ from the predictions for the record and its copies, rows × classes in the order of the labels. ``take_in`` smooths them.
 
     Nothing has changed but ``state``, ``order``, ``prediction``, ``after`` and Δ; False where something is not finite.
     """
     cdef Py_ssize_t n = p.n_labels
     cdef double* scratch
     cdef bint good = True
-    if not finite(replaced, n):
+    if not finite(found, n):
         return False
-    memcpy(p.prediction, replaced, n * sizeof(double))
-    if p.m > 0 and not replaced_delta(p, replaced, y, n):
+    memcpy(p.prediction, found, n * sizeof(double))
+    if p.m > 0 and not replaced_delta(p, found, y, n):
         return False
     scratch = <double*> malloc((n + p.n_losses) * sizeof(double))
     if p.with_empty:
-        empty_losses(p.empty, p.sage_rates[0], replaced, n, y, p.codes, p.n_losses, p.after, scratch + n, scratch)
+        empty_losses(p.empty, p.sage_rates[0], found, n, y, p.codes, p.n_losses, p.after, scratch + n, scratch)
     if p.sage_m > 0 and p.players > 0:
-        good = joined_delta(p, joined, replaced, scratch + n, y, n)
+        good = joined_delta(p, found + p.copies * n, found, scratch + n, y, n)
     free(scratch)
     return good
 
@@ -269,18 +271,17 @@ cdef inline void take_in(Plan* p) noexcept nogil:
             memcpy(p.empty, p.after, (1 + p.n_labels) * sizeof(double))
 
 
-cdef inline bint settle_codes(
-    Plan* p, const double* first, const double* second, Py_ssize_t width, double y
-) noexcept nogil:
+cdef inline bint settle_codes(Plan* p, const double* out, Py_ssize_t width, double y) noexcept nogil:
     """``settle``, of predictions rows × classes in the order of their codes."""
-    cdef Py_ssize_t rows = p.copies, joining = p.steps * p.sage_m
     cdef double* found = p.found
+    cdef Py_ssize_t c, i
     cdef bint good
     if found == NULL:
-        found = <double*> malloc((rows + joining) * p.n_labels * sizeof(double) + 8)
-    in_labels_order(p, first, rows, width, found)
-    in_labels_order(p, second, joining, width, found + rows * p.n_labels)
-    good = settle(p, found, found + rows * p.n_labels, y)
+        found = <double*> malloc(p.n_predicted * p.n_labels * sizeof(double) + 8)
+    for c in range(p.n_predicted):
+        for i in range(p.n_labels):
+            found[c * p.n_labels + i] = out[c * width + p.labels[i]]
+    good = settle(p, found, y)
     if p.found == NULL:
         free(found)
     return good

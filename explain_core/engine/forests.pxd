@@ -2,7 +2,7 @@
 
 from libc.math cimport fabs, floor, isnan, pow, sqrt
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from explain_core.engine.adwin cimport detect, reset
@@ -118,35 +118,44 @@ cdef inline int64_t enter(Trees* t, int64_t tree, int64_t* entered, int64_t* ord
     return known
 
 
+cdef inline double vote_weight(Trees* t, int64_t member) noexcept nogil:
+    """What a member's votes count for: its accuracy, where votes are weighted and it has any."""
+    cdef Accuracy* own = &t.accuracy[member]
+    cdef double right = own.right / own.all if own.all != 0.0 else 0.0
+    return right if right > 0.0 and t.of.weighted != 0.0 else 1.0
+
+
+cdef inline void count_votes(const double* votes, double weight, const int64_t* order, int64_t n, double* out) noexcept nogil:
+    """Add a member's votes, by code."""
+    cdef int64_t i
+    for i in range(n):
+        out[order[i]] += votes[order[i]] * weight
+
+
+cdef inline void share_votes(double* out, const int64_t* order, int64_t n, double* scratch) noexcept nogil:
+    """Votes to probabilities, by code; their sum is in the order of the prediction."""
+    cdef double whole
+    cdef int64_t i
+    for i in range(n):
+        scratch[i] = out[order[i]]
+    whole = total(scratch, n, 1)
+    if whole > 0.0:
+        for i in range(n):
+            out[order[i]] /= whole
+
+
 cdef inline int64_t class_votes(Trees* t, const double* x, double* out, int64_t* order) noexcept nogil:
     """``predict_proba_one`` by code; the codes in river's order, and how many there are."""
-    cdef int64_t known = 0, member, tree, of
-    cdef Py_ssize_t i
-    cdef double right, value, whole
-    cdef bint weighted
+    cdef int64_t known = 0, member, tree
+    cdef int64_t* entered = <int64_t*> calloc(t.size, sizeof(int64_t))
     memset(out, 0, t.size * sizeof(double))
-    memset(t.places, 0, t.size * sizeof(int64_t))
-    cdef int64_t* entered = <int64_t*> malloc(t.size * sizeof(int64_t))
-    memset(entered, 0, t.size * sizeof(int64_t))
     for member in range(t.n_members):
         tree = t.members[member].foreground
         guess(t, tree, x)
-        right = t.accuracy[member].right / t.accuracy[member].all if t.accuracy[member].all != 0.0 else 0.0
-        weighted = right > 0.0 and t.of.weighted != 0.0
-        for i in range(t.n_order):
-            of = t.order[i]
-            if t.seen[tree * t.size + of] == 0:
-                continue
-            value = t.dense[of] * right if weighted else t.dense[of]
-            out[of] = value + out[of]
         known = enter(t, tree, entered, order, known)
+        count_votes(t.dense, vote_weight(t, member), order, known, out)
     free(entered)
-    for i in range(known):
-        t.votes[i] = out[order[i]]
-    whole = total(t.votes, known, 1)
-    if whole > 0.0:
-        for i in range(known):
-            out[order[i]] = out[order[i]] / whole
+    share_votes(out, order, known, t.votes)
     return known
 
 

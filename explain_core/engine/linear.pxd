@@ -75,8 +75,7 @@ cdef struct Linear:
 
 cdef void predict_linear(const int64_t* table, const double* rows, Py_ssize_t n, Py_ssize_t width, double* out) noexcept nogil
 cdef void learn_linear(const int64_t* table, const double* x, double y, double weight) noexcept nogil
-cdef void predict_linear_copies(Linear* m, Plan* p, const double* x, double* out) noexcept nogil
-cdef bint explain_linear(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil
+cdef double* predict_linear_copies(const int64_t* table, Plan* p, const double* x, Py_ssize_t* width) noexcept nogil
 
 
 cdef inline void open_linear(const int64_t* table, Linear* m) noexcept nogil:

@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from explain_core.engine.explaining cimport Plan, draw_joining, draw_order, draw_replaced, draw_rows, settle_codes
+from explain_core.engine.explaining cimport Plan, draw_copies, draw_order, draw_rows
 from explain_core.engine.slopes cimport slope
 
 cdef extern from *:
@@ -138,36 +138,25 @@ cdef inline void predict_products(Linear* m, const double* products, double* out
     link(m, out)
 
 
-cdef void predict_linear_copies(Linear* m, Plan* p, const double* x, double* out) noexcept nogil:
-    """Draw, and predict the record and its copies, rows × outputs."""
-    cdef Py_ssize_t rows = p.copies + p.steps * p.sage_m, n = outputs(m), i
-    cdef double* copies
-    measure(m)
-    if m.head.link != SOFTMAX and m.head.ranked == 0:
-        copies_by_products(m, p, x, out)
-        return
-    copies = <double*> malloc(rows * p.width * sizeof(double))
-    draw_replaced(p, x, copies)
-    draw_joining(p, x, copies + p.copies * p.width)
-    for i in range(rows):
-        predict(m, copies + i * p.width, out + i * n)
-    free(copies)
-
-
-cdef bint explain_linear(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil:
-    """iPFI and iSAGE of a record; see ``settle``."""
+cdef double* predict_linear_copies(const int64_t* table, Plan* p, const double* x, Py_ssize_t* width) noexcept nogil:
+    """Draw, and predict the record and its copies, rows × ``width``, for the caller to free."""
     cdef Linear m
-    cdef Py_ssize_t n
+    cdef Py_ssize_t i
+    cdef double* copies
     cdef double* out
-    cdef bint good
     open_linear(table, &m)
-    n = outputs(&m)
-    out = <double*> malloc((p.copies + p.steps * p.sage_m) * n * sizeof(double))
-    predict_linear_copies(&m, p, x, out)
-    good = settle_codes(p, out, out + p.copies * n, n, y)
-    free(out)
+    measure(&m)
+    width[0] = outputs(&m)
+    out = <double*> malloc(p.n_predicted * width[0] * sizeof(double))
+    if m.head.link != SOFTMAX and m.head.ranked == 0:
+        copies_by_products(&m, p, x, out)
+    else:
+        copies = draw_copies(p, x)
+        for i in range(p.n_predicted):
+            predict(&m, copies + i * p.width, out + i * width[0])
+        free(copies)
     close_linear(&m)
-    return good
+    return out
 
 
 def contributions(const int64_t[::1] table, const double[:, ::1] rows, double[:, ::1] out):

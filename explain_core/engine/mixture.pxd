@@ -7,4 +7,4 @@ cdef void predict_mixture(const int64_t* table, const double* rows, Py_ssize_t n
 cdef int learn_mixture(
     const int64_t* table, const double* x, double y, double weight, bint known, bint explained, object room
 ) except -1
-cdef bint explain_mixture(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil
+cdef double* predict_mixture_copies(const int64_t* table, Plan* p, const double* x, Py_ssize_t* width) noexcept nogil

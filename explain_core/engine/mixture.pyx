@@ -9,12 +9,11 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from explain_core.engine.explaining cimport Plan, settle_codes
-from explain_core.engine.layout cimport Trees, at_slot, get_scratch, give_scratch, open_trees, point_to_arrays, width_of
-from explain_core.engine.linear cimport Linear, close_linear, learn_linear, open_linear, outputs, predict_linear, predict_linear_copies
+from explain_core.engine.explaining cimport Plan
+from explain_core.engine.layout cimport at_slot, point_to_arrays, width_of
+from explain_core.engine.linear cimport learn_linear, predict_linear, predict_linear_copies
 from explain_core.engine.stream cimport LINEAR
-from explain_core.engine.tree_walks cimport Walks, get_walks, predict_copies
-from explain_core.engine.trees cimport learn_trees, predict_trees
+from explain_core.engine.trees cimport learn_trees, predict_tree_copies, predict_trees
 
 cpdef enum:  # of target
     LOW  # what predictions, and targets that are learnt, are between
@@ -325,55 +324,29 @@ cdef int learn_mixture(
     return 0
 
 
-cdef bint explain_mixture(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil:
-    """iPFI and iSAGE of a record; see ``settle``."""
+cdef double* predict_mixture_copies(const int64_t* table, Plan* p, const double* x, Py_ssize_t* width) noexcept nogil:
+    """Draw, and predict the record and its copies, rows × ``width``, for the caller to free."""
     cdef Mixture m
-    cdef Py_ssize_t member, rows
-    cdef uint64_t pfi, sage
+    cdef Py_ssize_t member, n
+    cdef uint64_t pfi = p.state[0], sage = p.state[1]
+    cdef const int64_t* own
+    cdef double* predicted
     cdef double* out
-    cdef bint good
+    cdef bint as_known
     open_mixture(table, &m)
-    rows = p.copies + p.steps * p.sage_m
-    pfi, sage = p.state[0], p.state[1]
-    out = <double*> malloc(rows * m.outputs * sizeof(double))
-    start(&m, out, rows)
+    width[0] = m.outputs
+    out = <double*> malloc(p.n_predicted * m.outputs * sizeof(double))
+    start(&m, out, p.n_predicted)
     for member in range(1, m.n):
         p.state[0], p.state[1] = pfi, sage  # the same draws for each
+        own = <const int64_t*> at_slot(m.members, member - 1)
         if m.kinds[member - 1] == LINEAR:
-            explain_linear_member(&m, member, p, x, rows, out)
+            predicted = predict_linear_copies(own, p, x, &n)
         else:
-            explain_tree_member(&m, member, p, x, rows, out)
-    good = settle_codes(p, out, out + p.copies * m.outputs, m.outputs, y)
-    free(out)
-    return good
-
-
-cdef void explain_linear_member(Mixture* m, Py_ssize_t member, Plan* p, const double* x, Py_ssize_t rows, double* out) noexcept nogil:
-    cdef Linear model
-    cdef Py_ssize_t n
-    cdef double* predicted
-    open_linear(<const int64_t*> at_slot(m.members, member - 1), &model)
-    n = outputs(&model)
-    predicted = <double*> malloc(rows * n * sizeof(double))
-    predict_linear_copies(&model, p, x, predicted)
-    add_member(m, member, predicted, rows, n, out)
-    free(predicted)
-    close_linear(&model)
-
-
-cdef void explain_tree_member(Mixture* m, Py_ssize_t member, Plan* p, const double* x, Py_ssize_t rows, double* out) noexcept nogil:
-    cdef Trees t
-    cdef Walks w
-    cdef double* predicted
-    open_trees(<const int64_t*> at_slot(m.members, member - 1), &t)
-    get_scratch(&t)
-    get_walks(&w, &t, p, x)
-    predicted = <double*> malloc(rows * t.size * sizeof(double))
-    predict_copies(&w, predicted)
-    add_member(m, member, predicted, rows, t.size, out)
-    free(predicted)
-    free(w.memory)
-    give_scratch(&t)
+            predicted = predict_tree_copies(own, p, x, &n, &as_known)
+        add_member(&m, member, predicted, p.n_predicted, n, out)
+        free(predicted)
+    return out
 
 
 def learn(const int64_t[::1] table, const double[::1] x, double y, double weight, bint known, bint explained, room):

@@ -3,16 +3,17 @@
 import numpy as np
 
 from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from explain_core.engine.arithmetic cimport below
 from explain_core.engine.digests cimport digest_words
-from explain_core.engine.ensembles cimport explain_ensemble, predict_ensemble
-from explain_core.engine.explaining cimport Plan, open_plan, take_in
-from explain_core.engine.linear cimport explain_linear, learn_linear, predict_linear
-from explain_core.engine.mixture cimport explain_mixture, learn_mixture, predict_mixture
+from explain_core.engine.ensembles cimport predict_ensemble, predict_ensemble_copies
+from explain_core.engine.explaining cimport Plan, open_plan, settle_codes, take_in
+from explain_core.engine.linear cimport learn_linear, predict_linear, predict_linear_copies
+from explain_core.engine.mixture cimport learn_mixture, predict_mixture, predict_mixture_copies
 from explain_core.engine.smoothing cimport Measured, measure
-from explain_core.engine.trees cimport explain_trees, learn_trees, predict_trees
+from explain_core.engine.trees cimport learn_trees, predict_tree_copies, predict_trees
 
 cpdef enum:
     MOST = 8  # groups of estimators, and reservoirs
@@ -20,13 +21,21 @@ cpdef enum:
 
 
 cdef bint explain_by(int family, Plan* p, const int64_t* table, const double* x, double y) noexcept nogil:
+    """``settle`` of a record. False too where the plan has the classes in another order than the prediction."""
+    cdef Py_ssize_t width
+    cdef bint good = True
+    cdef double* found
     if family == LINEAR:
-        return explain_linear(p, table, x, y)
-    if family == TREES:
-        return explain_trees(p, table, x, y)
-    if family == MIXTURE:
-        return explain_mixture(p, table, x, y)
-    return explain_ensemble(p, table, x, y, family == SHALLOW)
+        found = predict_linear_copies(table, p, x, &width)
+    elif family == TREES:
+        found = predict_tree_copies(table, p, x, &width, &good)
+    elif family == MIXTURE:
+        found = predict_mixture_copies(table, p, x, &width)
+    else:
+        found = predict_ensemble_copies(table, p, x, family == SHALLOW, &width)
+    good = good and settle_codes(p, found, width, y)
+    free(found)
+    return good
 
 
 cdef int learn_by(int family, const int64_t* table, const double* x, double y, double weight, bint explained, object room) except -1:
@@ -145,7 +154,7 @@ cdef class Stream:
             open_plan(&plan[0], &self.plans[i])
         self.quiet = self.plans[0]
         self.quiet.m = self.quiet.sage_m = self.quiet.steps = 0
-        self.quiet.copies = 1
+        self.quiet.copies = self.quiet.n_predicted = 1
         for i in range(self.n_reservoirs):
             rows, self.enters[i] = reservoirs[i]
             self.rows[i], self.sizes[i] = &rows[0, 0], rows.shape[0]

@@ -10,10 +10,9 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from explain_core.engine.adaptive cimport scale_votes, share
-from explain_core.engine.arithmetic cimport total
 from explain_core.engine.bayes cimport factors, majority, normalise, priors, weight_of
 from explain_core.engine.explaining cimport Plan, draw_order, draw_rows
-from explain_core.engine.forests cimport aggregate, enter, favourite
+from explain_core.engine.forests cimport aggregate, count_votes, enter, favourite, share_votes, vote_weight
 from explain_core.engine.layout cimport *
 from explain_core.engine.leaves cimport uses_bayes
 from explain_core.engine.targets cimport asks_all, predict_target
@@ -38,7 +37,7 @@ cdef struct Walks:
     Trees* t
     Plan* p
     const double* x
-    Py_ssize_t columns, n, copies, outputs  # n: walks
+    Py_ssize_t columns, n, copies  # n: walks
     int64_t* drawn  # the row of each walk
     double* rows  # columns × walks: the drawn rows
     int64_t* since  # and the step from which on a walk has the record's value; 0 where they are the same
@@ -66,12 +65,10 @@ cdef struct Walks:
 
 
 cdef inline void get_walks(Walks* w, Trees* t, Plan* p, const double* x) noexcept nogil:
-    """Draw the walks' rows, and lay out what predictions need; ``outputs``: rows of a prediction."""
-    cdef Py_ssize_t columns = t.n_columns, size = t.size, n, outputs
-    cdef char* at
+    """Draw the walks' rows, and lay out what predictions need."""
+    cdef Py_ssize_t columns = t.n_columns, size = t.size, outputs = p.n_predicted, n
     w.t, w.p, w.x, w.columns, w.copies = t, p, x, columns, p.copies
     n = w.n = p.copies + (p.sage_m if p.players > 0 else 0)
-    outputs = w.outputs = p.copies + p.steps * p.sage_m
     w.memory = malloc(
         8 * (n + 2 * columns * n + 5 * outputs + 3 * outputs + 3 * (outputs + 1) + 4 * columns + (2 * columns + 3) * size)
     )
@@ -317,7 +314,7 @@ cdef inline void predict_walks(Walks* w, int64_t root, double* out) noexcept nog
     cdef Py_ssize_t size = w.t.size, walk, i
     cdef int64_t asked, known = 0, player, k
     cdef bint goes
-    memset(out, 0, w.outputs * size * sizeof(double))
+    memset(out, 0, w.p.n_predicted * size * sizeof(double))
     w.stack[0] = 0
     w.parts[0] = Part(0, 0, 1, 1, 1)
     asked = go_down(w, root, 1, out)
@@ -349,23 +346,22 @@ cdef inline bint predict_copies(Walks* w, double* out) noexcept nogil:
     cdef double* values
     cdef int64_t* codes
     cdef int64_t* entered
-    cdef double right, weight, whole
     cdef bint as_known
     if t.n_members == 0:
         if t.trees[0].root >= 0:
             predict_walks(w, t.trees[0].root, out)
         else:
-            memset(out, 0, w.outputs * size * sizeof(double))
+            memset(out, 0, w.p.n_predicted * size * sizeof(double))
         return True
-    vote = <double*> malloc((w.outputs * size + 2 * size + size + 2 * t.n_members) * sizeof(double))
-    codes = <int64_t*> (vote + w.outputs * size)
+    vote = <double*> malloc((w.p.n_predicted * size + 2 * size + size + 2 * t.n_members) * sizeof(double))
+    codes = <int64_t*> (vote + w.p.n_predicted * size)
     entered = codes + size
     values = <double*> (entered + size)
     if t.regression:
         forest_numbers(w, out, vote, values)
         free(vote)
         return True
-    memset(out, 0, w.outputs * size * sizeof(double))
+    memset(out, 0, w.p.n_predicted * size * sizeof(double))
     memset(entered, 0, size * sizeof(int64_t))
     for member in range(t.n_members):
         tree = t.members[member].foreground
@@ -378,18 +374,10 @@ cdef inline bint predict_copies(Walks* w, double* out) noexcept nogil:
         t.guesses[member] = favourite(t, tree, vote)
         if root < 0:
             continue
-        right = t.accuracy[member].right / t.accuracy[member].all if t.accuracy[member].all != 0.0 else 0.0
-        weight = right if right > 0.0 and t.of.weighted != 0.0 else 1.0
-        for c in range(w.outputs):
-            for i in range(n):
-                out[c * size + codes[i]] += vote[c * size + codes[i]] * weight
-    for c in range(w.outputs):
-        for i in range(n):
-            values[i] = out[c * size + codes[i]]
-        whole = total(values, n, 1)
-        if whole > 0.0:
-            for i in range(n):
-                out[c * size + codes[i]] /= whole
+        for c in range(w.p.n_predicted):
+            count_votes(vote + c * size, vote_weight(t, member), codes, n, out + c * size)
+    for c in range(w.p.n_predicted):
+        share_votes(out + c * size, codes, n, values)
     as_known = n == w.p.n_labels
     for i in range(n if as_known else 0):
         as_known = as_known and codes[i] == w.p.labels[i]
@@ -402,16 +390,16 @@ cdef inline void forest_numbers(Walks* w, double* out, double* vote, double* scr
     cdef Trees* t = w.t
     cdef Py_ssize_t c
     cdef int64_t member, root, n = t.n_members
-    cdef double* predicted = <double*> malloc(w.outputs * n * sizeof(double))
-    memset(predicted, 0, w.outputs * n * sizeof(double))
+    cdef double* predicted = <double*> malloc(w.p.n_predicted * n * sizeof(double))
+    memset(predicted, 0, w.p.n_predicted * n * sizeof(double))
     for member in range(n):
         root = t.trees[t.members[member].foreground].root
         if root < 0:
             continue
         w.node = -1
         predict_walks(w, root, vote)
-        for c in range(w.outputs):
+        for c in range(w.p.n_predicted):
             predicted[c * n + member] = vote[c]
-    for c in range(w.outputs):
+    for c in range(w.p.n_predicted):
         out[c] = aggregate(t, predicted + c * n, scratch)
     free(predicted)

@@ -9,4 +9,4 @@ cdef void predict_trees(
 cdef int learn_trees(
     const int64_t* table, const double* x, double y, double weight, bint explained, object room, Py_ssize_t member
 ) except -1
-cdef bint explain_trees(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil
+cdef double* predict_tree_copies(const int64_t* table, Plan* p, const double* x, Py_ssize_t* width, bint* as_known) noexcept nogil

@@ -11,7 +11,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from explain_core.engine.adaptive cimport adaptive_probabilities, learn_adaptive
-from explain_core.engine.explaining cimport Plan, settle_codes
+from explain_core.engine.explaining cimport Plan
 from explain_core.engine.forests cimport UNKNOWN, aggregate, class_votes, enter, learn_classes, learn_numbers, member_number
 from explain_core.engine.hoeffding cimport learn_tree, tree_probabilities
 from explain_core.engine.layout cimport Trees, get_scratch, give_scratch, open_trees, rows_of, short_of_rows
@@ -109,21 +109,20 @@ def entered(const int64_t[::1] table, int64_t[::1] order):
     return n
 
 
-cdef bint explain_trees(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil:
-    """iPFI and iSAGE of a record; see ``settle``. False too where the plan has the classes in another order than the prediction."""
+cdef double* predict_tree_copies(const int64_t* table, Plan* p, const double* x, Py_ssize_t* width, bint* as_known) noexcept nogil:
+    """Draw, and predict the record and its copies, rows × ``width``, for the caller to free; ``as_known``: see ``predict_copies``."""
     cdef Trees t
     cdef Walks w
     cdef double* out
-    cdef bint good
     open_trees(table, &t)
     get_scratch(&t)
     get_walks(&w, &t, p, x)
-    out = <double*> malloc(w.outputs * t.size * sizeof(double))
-    good = predict_copies(&w, out) and settle_codes(p, out, out + w.copies * t.size, t.size, y)
-    free(out)
+    width[0] = t.size
+    out = <double*> malloc(p.n_predicted * t.size * sizeof(double))
+    as_known[0] = predict_copies(&w, out)
     free(w.memory)
     give_scratch(&t)
-    return good
+    return out
 
 
 def rounded(double x, double scale):
