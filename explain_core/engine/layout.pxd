@@ -36,6 +36,12 @@ cdef enum:  # PoolName
     BUCKET_POOL
     N_POOLS
 
+cdef extern from *:
+    """
+    static const int INTEGERS[5] = {2, 4, 8, 10, 23};
+    """
+    const int* INTEGERS  # of each pool the slot of an array of integers: nodes, leaves, observers, links and chains
+
 
 cdef struct Pool:
     int64_t used  # rows that were ever taken
@@ -245,7 +251,7 @@ cdef struct Trees:
     Py_ssize_t size  # room for classes
     Py_ssize_t leaf_width, doubles_width, cell_width, half  # half: buckets of a row
     Py_ssize_t error_width, counter_width, model_width
-    Py_ssize_t n_order, n_columns, n_members, n_trees, n_nodes, n_leaves, n_observers, n_links, n_windows, n_chains
+    Py_ssize_t n_order, n_columns, n_members, n_trees, n_windows
     bint adaptive  # an adaptive tree
     bint regression
     # Scratch of as many entries as there is room for classes.
@@ -275,21 +281,17 @@ cdef inline void point_to_arrays(void* to, const int64_t* table, int n) noexcept
 
 
 cdef inline void open_trees(const int64_t* table, Trees* t) noexcept nogil:
-    """The arrays behind a table."""
+    """The arrays behind a table, and their sizes."""
+    cdef int pool
     point_to_arrays(t, table, 35)
-    t.integers[NODE_POOL], t.widths[NODE_POOL], t.rooms[NODE_POOL] = <int64_t*> t.nodes, width_of(table, 2), rows_of(table, 2)
-    t.integers[LEAF_POOL], t.widths[LEAF_POOL], t.rooms[LEAF_POOL] = t.leaves, width_of(table, 4), rows_of(table, 4)
-    t.integers[OBSERVER_POOL], t.widths[OBSERVER_POOL], t.rooms[OBSERVER_POOL] = <int64_t*> t.observers, width_of(table, 8), rows_of(table, 8)
-    t.integers[CELL_POOL], t.widths[CELL_POOL] = t.links, width_of(table, 10)
-    t.rooms[CELL_POOL] = rows_of(table, 9)
-    t.integers[BUCKET_POOL], t.widths[BUCKET_POOL] = <int64_t*> t.chains, width_of(table, 23)
-    t.rooms[BUCKET_POOL] = rows_of(table, 22)
+    for pool in range(N_POOLS):
+        t.integers[pool] = <int64_t*> at_slot(table, INTEGERS[pool])
+        t.rooms[pool], t.widths[pool] = rows_of(table, INTEGERS[pool]), width_of(table, INTEGERS[pool])
     t.size, t.leaf_width, t.doubles_width = width_of(table, 6), width_of(table, 4), width_of(table, 5)
     t.cell_width, t.half = width_of(table, 9), width_of(table, 22) // 2
     t.error_width, t.counter_width, t.model_width = width_of(table, 24), width_of(table, 26), width_of(table, 27)
     t.n_order, t.n_columns, t.n_members = width_of(table, 13), rows_of(table, 14), rows_of(table, 17)
-    t.n_trees, t.n_nodes, t.n_leaves = rows_of(table, 11), rows_of(table, 2), rows_of(table, 4)
-    t.n_observers, t.n_links, t.n_windows, t.n_chains = rows_of(table, 8), rows_of(table, 10), rows_of(table, 21), rows_of(table, 23)
+    t.n_trees, t.n_windows = rows_of(table, 11), rows_of(table, 21)
     t.adaptive = rows_of(table, 25) > 0
     t.regression = t.of.manner >= TARGET_MEAN
     t.votes = NULL

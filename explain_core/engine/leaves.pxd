@@ -11,15 +11,20 @@ from explain_core.engine.mersenne cimport sample
 from explain_core.engine.targets cimport add_target, learn_target, observe_number, predict_target
 
 
+cdef inline void clear_leaf(Trees* t, int64_t leaf) noexcept nogil:
+    """Make all that a leaf has learnt of its target zero."""
+    memset(hits_at(t, leaf), 0, t.doubles_width * sizeof(double))
+    memset(stats_at(t, leaf), 0, t.size * sizeof(double))
+    memset(classes_at(t, leaf), 0, 2 * t.size * sizeof(int64_t))
+
+
 cdef inline int64_t new_leaf(Trees* t) noexcept nogil:
     """An empty, active leaf."""
     cdef int64_t leaf = take(t, LEAF_POOL)
     cdef Leaf* own = leaf_at(t, leaf)
     memset(own, 0, t.leaf_width * sizeof(int64_t))
     own.active, own.first, own.last = 1, -1, -1
-    memset(hits_at(t, leaf), 0, t.doubles_width * sizeof(double))
-    memset(stats_at(t, leaf), 0, t.size * sizeof(double))
-    memset(classes_at(t, leaf), 0, 2 * t.size * sizeof(int64_t))
+    clear_leaf(t, leaf)
     return leaf
 
 
@@ -49,9 +54,7 @@ cdef inline void forget(Trees* t, int64_t leaf) noexcept nogil:
 cdef inline void drop_leaf(Trees* t, int64_t leaf) noexcept nogil:
     """Give a leaf back."""
     forget(t, leaf)
-    memset(hits_at(t, leaf), 0, t.doubles_width * sizeof(double))
-    memset(stats_at(t, leaf), 0, t.size * sizeof(double))
-    memset(classes_at(t, leaf), 0, 2 * t.size * sizeof(int64_t))
+    clear_leaf(t, leaf)
     if t.model_width > 0:
         memset(t.models + leaf * t.model_width, 0, t.model_width * sizeof(double))
     give(t, LEAF_POOL, leaf)

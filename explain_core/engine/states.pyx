@@ -55,7 +55,7 @@ cdef class Check:
         self.nodes, self.leaves, self.observers, self.cells, self.chains = met
         widest = max(n_classes, len(sizes), np.asarray(sizes).max(initial=0))
         self.marks = np.zeros((N_MARKS, widest), np.int64)
-        self.to_do, self.depths = np.empty(self.t.n_nodes + 1, np.int64), np.empty(self.t.n_nodes + 1, np.int64)
+        self.to_do, self.depths = np.empty(self.t.rooms[NODE_POOL] + 1, np.int64), np.empty(self.t.rooms[NODE_POOL] + 1, np.int64)
         self.points = np.empty(2 * len(self.cells) + 2, np.int64)
         self.used = np.zeros(self.t.n_trees, np.int64)
 
@@ -80,7 +80,7 @@ cdef class Check:
         cdef int side
         if cell == -1:
             return True
-        if not inside(cell, t.n_links) or fork_at(t, cell).parent != -1:
+        if not inside(cell, t.rooms[CELL_POOL]) or fork_at(t, cell).parent != -1:
             return False
         self.points[0] = cell
         while n > 0:
@@ -96,7 +96,7 @@ cdef class Check:
             for side in range(2):
                 child = fork_at(t, cell).below if side == 0 else fork_at(t, cell).above
                 if child != -1:
-                    if not inside(child, t.n_links) or fork_at(t, child).parent != cell:
+                    if not inside(child, t.rooms[CELL_POOL]) or fork_at(t, child).parent != cell:
                         return False
                     self.points[n] = child
                     n += 1
@@ -184,10 +184,10 @@ cdef class Check:
     cdef int tree(self, int64_t tree) noexcept nogil:
         """Which part of a tree is not sound, 0 for none."""
         cdef Trees* t = &self.t
-        cdef int64_t root = t.trees[tree].root, n = 0, leaves = 0, inactive = 0, node, depth, kind, column, other, child, last, count
+        cdef int64_t root = t.trees[tree].root, n_nodes = t.rooms[NODE_POOL], n = 0, leaves = 0, inactive = 0, node, depth, kind, column, other, child, last, count
         cdef double key
         if root != -1:
-            if not inside(root, t.n_nodes) or t.nodes[root].next != -1:
+            if not inside(root, n_nodes) or t.nodes[root].next != -1:
                 return TREES
             self.to_do[0], self.depths[0], n = root, 0, 1
         while n > 0:
@@ -215,13 +215,13 @@ cdef class Check:
                 return TREES
             if t.adaptive and t.alternates[node] != -1:
                 other = t.alternates[node]
-                if not inside(other, t.n_nodes) or t.nodes[other].kind != LEAF or n >= t.n_nodes or t.nodes[other].next != -1:
+                if not inside(other, n_nodes) or t.nodes[other].kind != LEAF or n >= n_nodes or t.nodes[other].next != -1:
                     return TREES
                 self.to_do[n], self.depths[n] = other, depth
                 n += 1
             child, last, count = t.nodes[node].left, -1, 0
             while child != -1:
-                if not inside(child, t.n_nodes) or n >= t.n_nodes or count > t.n_nodes:
+                if not inside(child, n_nodes) or n >= n_nodes or count > n_nodes:
                     return TREES
                 if kind == MULTIWAY:
                     key = t.splits[child].key

@@ -14,12 +14,6 @@ SLOTS = (
     "buckets", "chains", "errors", "alternates", "counters", "models", "norms", "guesses",
     "free_nodes", "free_leaves", "free_observers", "free_cells", "free_buckets",
 )  # fmt: skip
-(
-    HEAD, NUMBERS, NODES, SPLITS, LEAVES, WEIGHTS, STATS, CLASSES, OBSERVERS, CELLS, LINKS,
-    TREES, SEEN, ORDER, COLUMNS, RANKS, GENERATOR, MEMBERS, ACCURACY, DETECTORS, WINDOWS, ENDS,
-    BUCKETS, CHAINS, ERRORS, ALTERNATES, COUNTERS, MODELS, NORMS, GUESSES,
-    FREE_NODES, FREE_LEAVES, FREE_OBSERVERS, FREE_CELLS, FREE_BUCKETS,
-) = range(len(SLOTS))  # fmt: skip
 
 # numbers: the model's parameters
 (
@@ -61,8 +55,6 @@ CLASS, NEXT_CELL, VALUES = range(3)
 # those of a regression tree: the observed point, slot or category, and a slot's mean; a search tree of points, a chain of categories
 POINT, PLACE = LOWEST, HIGHEST
 PARENT, ABOVE, BELOW = CLASS, NEXT_CELL, VALUES
-STAYS, NULL = -2, -1
-"""What comes of an attempt to split, instead of a branch: nothing, the null split."""
 
 # columns: whether the feature is nominal, the column in this place in the order of the names, where its ranks start, and their number
 NOMINAL, BY_NAME, START, SIZE = range(4)
@@ -71,10 +63,8 @@ NOMINAL, BY_NAME, START, SIZE = range(4)
 ROOT, INACTIVE, STOPPED, N_LEAVES, N_TREE = range(5)
 
 
-# members: a tree of a forest and the one in its background; accuracy: its right predictions and all; counters: warnings and drifts, or alternates of an adaptive tree
+# members: a tree of a forest and the one in its background; counters: alternates of an adaptive tree
 FOREGROUND, BACKGROUND = range(2)
-CORRECT, ALL = range(2)
-WARNINGS, DRIFTS = range(2)
 MADE, SWITCHED, PRUNED = range(3)
 
 # detectors: ADWIN's parameters; windows, ends: a detector's doubles and integers; chains: integers of a row of buckets
