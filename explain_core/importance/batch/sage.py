@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -106,24 +107,15 @@ class SAGE:
         empty = mean_prediction(predictions if background is None else self.model.checked_predictions(others))
         rng = Generator(derive_seed(self.seed, "sage"))
         limit = n_outer or (len(rows) if tolerance is None else 100 * len(rows))
+        among = background is None
+        game = _Game(
+            self.model, self.losses, players, rows, ys, predictions, empty, others, among, self.n_samples
+        )
         n, mean, squares = 0, *np.zeros((2, len(self.losses), len(players)))
         std = np.full_like(mean, np.nan)
         converged = False
         for batch in track(_batches(len(rows), limit, rng), "SAGE", -(-limit // BATCH), progress):
-            draws = [
-                _background(others, self.n_samples, i if background is None else None, rng) for i in batch
-            ]
-            for delta in contributions(
-                self.model,
-                self.losses,
-                players,
-                [rows[i] for i in batch],
-                [ys[i] for i in batch],
-                [predictions[i] for i in batch],
-                draws=draws,
-                empty=empty,
-                rng=rng,
-            ):
+            for delta in game.contributions(batch, rng):
                 n += 1
                 off = delta - mean
                 mean = mean + off / n
@@ -185,75 +177,72 @@ class SlidingWindowSAGE(WindowedEstimator):
     def _contributions(self, players: Players, rows: list[Row], ys: list[Any]) -> tuple[Array, Array]:
         predictions = self.model.checked_predictions(rows)
         empty = mean_prediction(predictions)
-        parts = []
-        for start in range(0, len(rows), BATCH):
-            part = slice(start, start + BATCH)
-            draws = [_background(rows, self.n_samples, start + i, self._rng) for i in range(len(rows[part]))]
-            parts.append(
-                contributions(
-                    self.model,
-                    self.losses,
-                    players,
-                    rows[part],
-                    ys[part],
-                    predictions[part],
-                    draws=draws,
-                    empty=empty,
-                    rng=self._rng,
-                )
-            )
-        result = np.concatenate(parts)
+        game = _Game(
+            self.model, self.losses, players, rows, ys, predictions, empty, rows, True, self.n_samples
+        )
+        batches = (range(start, min(start + BATCH, len(rows))) for start in range(0, len(rows), BATCH))
+        result = np.concatenate([game.contributions(batch, self._rng) for batch in batches])
         return result, result
 
 
-def contributions(
-    model: Model,
-    losses: Sequence[Loss],
-    players: Players,
-    rows: Sequence[Row],
-    ys: Sequence[Any],
-    predictions: Sequence[Prediction],
-    *,
-    draws: Sequence[Sequence[Row]],
-    empty: Prediction,
-    rng: Generator,
-) -> Array:
-    """Δ of several records, records × losses × players, each with its own background draws and order of players.
+@dataclass(frozen=True)
+class _Game:
+    """Records with their truths and predictions, and what takes their features' place.
 
-    A feature outside the players, where these are fixed, has the value of its record in every coalition.
+    ``empty`` is the prediction that knows no feature. Values come from ``n_samples`` of the ``others`` for each record, or from all of them (None);
+    where the records are ``among`` these, not from the record itself.
     """
-    delta = np.zeros((len(rows), len(losses), len(players)))
-    orders = [rng.permutation(len(players)) for _ in rows]
-    copies = [[dict(z) for z in some] for some in draws]
-    if players.fixed:
-        for x, some in zip(rows, copies, strict=True):
-            for copy in some:
-                transfer(players.outside([*x, *copy]), x, copy)
-    before = np.array([[loss(y, empty) for loss in losses] for y in ys])
-    for step in range(len(players)):
-        if step < len(players) - 1:
-            for x, order, some in zip(rows, orders, copies, strict=True):
+
+    model: Model
+    losses: Sequence[Loss]
+    players: Players
+    rows: Sequence[Row]
+    ys: Sequence[Any]
+    predictions: Sequence[Prediction]
+    empty: Prediction
+    others: Sequence[Row]
+    among: bool
+    n_samples: int | None
+
+    def contributions(self, batch: Sequence[int], rng: Generator) -> Array:
+        """Δ of the records at these places, records × losses × players, each with its own background draws and order of players.
+
+        A feature outside the players, where these are fixed, has the value of its record in every coalition.
+        """
+        losses, players = self.losses, self.players
+        copies = [[dict(z) for z in self._background(i, rng)] for i in batch]
+        orders = [rng.permutation(len(players)) for _ in batch]
+        rows, ys = [self.rows[i] for i in batch], [self.ys[i] for i in batch]
+        delta = np.zeros((len(rows), len(losses), len(players)))
+        if players.fixed:
+            for x, some in zip(rows, copies, strict=True):
                 for copy in some:
-                    transfer(players[order[step]].features, x, copy)
-            answers = iter(model.checked_predictions([copy for some in copies for copy in some]))
-            means = [mean_prediction([next(answers) for _ in some]) for some in copies]
-        else:
-            means = list(predictions)
-        after = np.array([[loss(y, p) for loss in losses] for y, p in zip(ys, means, strict=True)])
-        for i, order in enumerate(orders):
-            delta[i, :, order[step]] = before[i] - after[i]
-        before = after
-    return delta
+                    transfer(players.outside([*x, *copy]), x, copy)
+        before = np.array([[loss(y, self.empty) for loss in losses] for y in ys])
+        for step in range(len(players)):
+            if step < len(players) - 1:
+                for x, order, some in zip(rows, orders, copies, strict=True):
+                    for copy in some:
+                        transfer(players[order[step]].features, x, copy)
+                answers = iter(self.model.checked_predictions([copy for some in copies for copy in some]))
+                means = [mean_prediction([next(answers) for _ in some]) for some in copies]
+            else:
+                means = [self.predictions[i] for i in batch]
+            after = np.array([[loss(y, p) for loss in losses] for y, p in zip(ys, means, strict=True)])
+            for i, order in enumerate(orders):
+                delta[i, :, order[step]] = before[i] - after[i]
+            before = after
+        return delta
 
-
-def _background(rows: Sequence[Row], n_samples: int | None, own: int | None, rng: Generator) -> list[Row]:
-    """Rows drawn uniformly with replacement, or all of them, without the record's own."""
-    if n_samples is None:
-        return [row for i, row in enumerate(rows) if i != own]
-    if own is None:
-        return [rows[rng.below(len(rows))] for _ in range(n_samples)]
-    drawn = (rng.below(len(rows) - 1) for _ in range(n_samples))
-    return [rows[i + (i >= own)] for i in drawn]
+    def _background(self, own: int, rng: Generator) -> list[Row]:
+        """The others drawn uniformly with replacement, or all of them, without the record itself."""
+        others, m = self.others, self.n_samples
+        if m is None:
+            return [row for i, row in enumerate(others) if not (self.among and i == own)]
+        if not self.among:
+            return [others[rng.below(len(others))] for _ in range(m)]
+        drawn = (rng.below(len(others) - 1) for _ in range(m))
+        return [others[i + (i >= own)] for i in drawn]
 
 
 def _batches(n: int, limit: int, rng: Generator) -> Iterator[list[int]]:
