@@ -67,6 +67,14 @@ class Learner(Model):
         self.fit_columns()
         return row
 
+    def matrix(self, records: Sequence[Row]) -> NDArray[np.float64]:
+        """Records × ``columns``; features that are new get theirs first."""
+        self.columns.add(name for x in records for name in x)
+        found = np.empty((len(records), len(self.columns.names)))
+        for i, x in enumerate(records):
+            found[i] = self.encoded(x)
+        return found
+
     @property
     def order(self) -> Sequence[Any] | None:
         """The classes in the order of the next prediction, None alone for a number; None where only the prediction tells."""

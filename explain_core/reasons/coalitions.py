@@ -174,16 +174,12 @@ class _Rows:
     """The view of a model in arrays."""
 
     def __init__(self, model: Learner | TreeEnsemble, records: Sequence[Row]) -> None:
-        self.model = model
+        self.model, self.rows = model, model.matrix(records)
         if isinstance(model, Learner):
-            model.columns.add(name for x in records for name in x)
             self.names, labels = list(model.columns.names), model.labels
         else:
             self.names, labels = list(model.features), model.classes
         self.outputs = list(labels) if model.task == "classification" else [None]
-        self.rows = np.empty((len(records), len(self.names)))
-        for i, x in enumerate(records):
-            self.rows[i] = model.encoded(x)[: len(self.names)]
 
     def own(self, records: Sequence[int]) -> Array:
         return self._predict(self.rows[records])

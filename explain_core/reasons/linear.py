@@ -9,7 +9,7 @@ import numpy as np
 from explain_core.engine import linear as engine
 from explain_core.learners.linear import LinearLearner
 from explain_core.models import Row
-from explain_core.reasons.result import Array, Reasons, Space
+from explain_core.reasons.result import Reasons, Space
 
 
 class LinearReasons:
@@ -27,9 +27,11 @@ class LinearReasons:
         self.background[slot] = x
 
     def explain(self, records: Sequence[Row]) -> Reasons:
-        self.model.columns.add(name for x in (*self.background, *records) for name in x)
-        background, own = self._contributions(self.background), self._contributions(records)
-        mean = background.mean(axis=0)
+        rows = self.model.matrix([*self.background, *records])
+        found = np.empty((len(rows), rows.shape[1] + 1))  # of each column, then the constant
+        engine.contributions(self.model.arrays.table, rows, found)
+        n = len(self.background)
+        mean, own = found[:n].mean(axis=0), found[n:]
         values = (own - mean)[:, :-1, np.newaxis]
         outputs = (None,) if self.model.task == "regression" else (self.model.labels[1],)
         features, predicted = tuple(self.model.columns.names), own.sum(axis=1)[:, np.newaxis]
@@ -37,13 +39,3 @@ class LinearReasons:
         return Reasons(
             features, outputs, values, np.zeros_like(values), predicted, baseline, self.space, "exact"
         )
-
-    def _contributions(self, records: Sequence[Row]) -> Array:
-        """Records × columns, then the constant."""
-        width = len(self.model.columns.names)
-        rows, out = np.empty((len(records), width)), np.empty((len(records), width + 1))
-        for i, x in enumerate(records):
-            rows[i] = self.model.encoded(x)
-        if len(records):
-            engine.contributions(self.model.arrays.table, rows, out)
-        return out
