@@ -94,6 +94,8 @@ class IncrementalEstimator:
     """Its own parameters among the settings of an explainer."""
     copies: Literal["replaced", "joining"] | None = None
     """The perturbed copies that compiled code makes for it; None where only Python explains."""
+    _pairs: Sequence[bool] = ()
+    """Which of its losses are estimated from pairs."""
     in_blocks = True
     """Whether compiled code does all that an explained record asks for."""
 
@@ -275,7 +277,7 @@ class IncrementalEstimator:
 
     def _plan_entry(self) -> PlanEntry:
         """What compiled code needs to know."""
-        return PlanEntry(self._source, self.n_samples, self._smoother, settle=self._settle)
+        return PlanEntry(self._source, self.n_samples, self._smoother, self._pairs, settle=self._settle)
 
     @property
     def _empty_model(self) -> EmptyModel | None:

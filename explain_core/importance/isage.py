@@ -163,9 +163,6 @@ class IncrementalSAGE(IncrementalEstimator):
     def _compilable(self) -> bool:
         return not self._trees and super()._compilable
 
-    def _plan_entry(self) -> PlanEntry:
-        return PlanEntry(self._source, self.n_samples, self._smoother, self._pairs, settle=self._settle)
-
     @property
     def _empty_model(self) -> EmptyModel | None:
         return self._y0 if self.empty == "ema" else None

@@ -25,7 +25,7 @@ from explain_core.state import Count, Pack, State, Unpack, Value, check
 from explain_core.stream.alarms import OF_NO_MODEL, Alarms, AlarmsData
 from explain_core.stream.attribution import Fresh, RiskAttribution
 from explain_core.stream.challenger import Challenger
-from explain_core.stream.events import Alarm, Event, Record, RecordBlock
+from explain_core.stream.events import Alarm, Event, Learnt, Record, RecordBlock
 from explain_core.stream.explained import ExplainedModel
 from explain_core.stream.options import Options
 from explain_core.stream.part import Part
@@ -328,10 +328,7 @@ class StreamExplainer:
         losses = slot.learn(record, x, predictions)
         alarms: list[Alarm] = []
         if self.parts or slot.alarms:
-            learnt = slot.explained.learnt(explains)
-            alarms += [alarm for part in self.parts.values() for alarm in part.learnt([record], learnt)]
-            for watch in slot.alarms:
-                alarms += [alarm._replace(version=record.version) for alarm in watch.learnt([record], learnt)]
+            alarms = self._watched([record], slot.explained.learnt(explains))
         self.records += 1
         self.next_offset = record.offset + 1
         traced = b"".join(
@@ -362,15 +359,21 @@ class StreamExplainer:
         for challenger in slot.challengers:
             challenger.observe(x)
             challenger.note(x, slot.explained.unlabelled)
-        alarms = [alarm for part in self.parts.values() for alarm in part.learnt([record], learnt)]
-        for watch in slot.alarms:
-            alarms += [alarm._replace(version=record.version) for alarm in watch.learnt([record], learnt)]
+        alarms = self._watched([record], learnt)
         self.unlabelled += 1
         self.next_offset = record.offset + 1
         traced = trace(record.offset, prediction, (), len(self.labels))
         self.digest = hashlib.blake2b(self.digest + traced, digest_size=16).digest()
         self._raise(record, alarms)
         return [*alarms]
+
+    def _watched(self, records: Sequence[Record], learnt: Learnt) -> list[Alarm]:
+        """The alarms about records of the newest slot, of what watches those of all slots first."""
+        alarms = [alarm for part in self.parts.values() for alarm in part.learnt(records, learnt)]
+        for watch in self.newest.alarms:
+            found = watch.learnt(records, learnt)
+            alarms += [alarm._replace(version=records[-1].version) for alarm in found]
+        return alarms
 
     def _ended(self, record: Record, alarms: list[Alarm]) -> list[Event]:
         """What follows once all is known of a record, which raised these alarms."""
@@ -420,10 +423,7 @@ class StreamExplainer:
             for record, prediction in zip(records, explained.blocks.told(predictions), strict=True):
                 for part in self.parts.values():
                     part.predicted(record, prediction, explained.model)
-        raised = [alarm for part in self.parts.values() for alarm in part.learnt(records, learnt)]
-        for watch in slot.alarms:
-            raised += [alarm._replace(version=version) for alarm in watch.learnt(records, learnt)]
-        return n, self._ended(records[-1], raised)
+        return n, self._ended(records[-1], self._watched(records, learnt))
 
     def reject(self, position: Position) -> list[Alarm]:
         """There was a record that cannot be folded; returns the alarms that this raises."""
