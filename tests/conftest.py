@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from explain_sidecar.pinned import PINNED
-
+from tests.documentation import ROOT
 # The oracle computes in this process what the workers compute in theirs: with the same instructions, which numpy chooses when it is imported.
 assert "numpy" not in sys.modules or PINNED.items() <= os.environ.items(), "numpy was imported too early"
 os.environ.update(PINNED)
@@ -27,6 +27,13 @@ LONGEST = ("crash", "broker", "test_installation.py", "test_distribution.py", "e
 
 SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text().split())
 """The tests that need no broker and take half a second of CPU or more, with all their parameters: `make check` leaves them out."""
+
+
+def pytest_configure() -> None:
+    """Modules compiled of other sources than those that are here read and write beyond their arrays."""
+    stamp, sources = ROOT / ".venv" / "engine", ROOT.glob("explain_core/engine/*.p[yx][xd]")
+    if stamp.exists() and stamp.stat().st_mtime < max(source.stat().st_mtime for source in sources):
+        raise pytest.UsageError("explain_core/engine has changed since it was compiled: run make engine")
 
 
 @pytest.hookimpl(tryfirst=True)  # before those with the marker are left out
