@@ -8,6 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.join.inputs import SOURCE_HEADER, EventInput, LabelInput
 from explain_sidecar.join.partitioner import partition_of
@@ -24,7 +25,6 @@ from explain_sidecar.kafka.clients import (
 from explain_sidecar.kafka.clock import SLICE_SECONDS
 from explain_sidecar.kafka.commits import Commits
 from explain_sidecar.kafka.headers import offset_of
-from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.member import Member
 from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.report import Report
@@ -146,8 +146,7 @@ class Copier(Member[CopiedPartition]):
             self._backlog = {}
         return bool(self._backlog)
 
-    def _take_in(self, owned: CopiedPartition, message: Message) -> int:
-        record = record_of(message)
+    def _take_in(self, owned: CopiedPartition, message: Message, record: InputRecord) -> int:
         owned.offset = record.offset + 1
         count = self._target.partitions
         try:

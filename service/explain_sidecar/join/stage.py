@@ -11,6 +11,7 @@ import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from explain_sidecar.fold.messages import Output
+from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.formats.paths import ABSENT, find, path_of
 from explain_sidecar.join.entries import Joined, Outcome
 from explain_sidecar.join.inputs import record_value
@@ -224,8 +225,8 @@ class JoinStage(Member[JoinPartition]):
 
     # --- input -----------------------------------------------------------------------------------------------------
 
-    def _take_in(self, owned: JoinPartition, message: Message) -> int:
-        owned.turns.receive(message)
+    def _take_in(self, owned: JoinPartition, message: Message, record: InputRecord) -> int:
+        owned.turns.receive(message.topic(), record)
         return 1
 
     def _at_end(self, owned: JoinPartition, message: Message) -> None:

@@ -8,12 +8,12 @@ from itertools import islice
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.formats.schemas import Schemas
 from explain_sidecar.join.inputs import EventInput, Found, LabelInput, Rejected
 from explain_sidecar.join.joiner import LEAP_RECORDS
 from explain_sidecar.kafka.headers import offset_of
-from explain_sidecar.kafka.input import record_of
 from explain_sidecar.settings import Settings
 
 EVENTS, LABELS = 0, 1
@@ -53,10 +53,9 @@ class Turns:
         self._ends = [0, 0]
         self._paused = [False, False]
 
-    def receive(self, message: Message) -> None:
+    def receive(self, topic: str | None, record: InputRecord) -> None:
         """Put a record of one input behind those that wait for their turn."""
-        which = EVENTS if message.topic() == self._topics[EVENTS] else LABELS
-        record = record_of(message)
+        which = EVENTS if topic == self._topics[EVENTS] else LABELS
         self._at_end[which] = False
         size = len(record.value or b"") + len(record.key or b"")
         self._bytes[which] += size

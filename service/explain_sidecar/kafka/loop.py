@@ -33,7 +33,6 @@ from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.kafka.errors import Aborted
 from explain_sidecar.kafka.fold_commits import FoldCommits
 from explain_sidecar.kafka.hidden import Readers
-from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.lifecycle import Held, OwnedPartition
 from explain_sidecar.kafka.member import Member
 from explain_sidecar.kafka.namesakes import Namesakes
@@ -125,8 +124,6 @@ class Worker(Member[OwnedPartition]):
         totals = Totals(settings.topics)
         commits = FoldCommits(settings, transaction, consumer, self._watch, totals, kafka.clock)
         self._publish, self._room = commits.publish, commits.room
-        self._records: dict[tuple[int | None, int | None], InputRecord] = {}
-        """Of messages that wait, by partition and offset: those that were read to see whether they go with the one before."""
         super().__init__(
             {self._topic.name: "topics.records"},
             consumer,
@@ -139,7 +136,6 @@ class Worker(Member[OwnedPartition]):
         )
 
     def _gone(self, owned: OwnedPartition) -> None:
-        self._records.clear()
         self._looks.pop(owned.partition, None)
         if owned.phase == "restoring":
             self._reader.unassign()
@@ -241,17 +237,15 @@ class Worker(Member[OwnedPartition]):
                 where = TopicPartition(self._settings.topics.checkpoints, partition)
                 self._reader.get_watermark_offsets(where, timeout=CONNECT_SECONDS)
 
-    def _take_in(self, owned: OwnedPartition, message: Message) -> int:
+    def _take_in(self, owned: OwnedPartition, message: Message, record: InputRecord) -> int:
         running = owned.phase == "running"
         before = owned.fold_seconds
-        following = islice(map(self._read, self._following(message)), max(self._room() - 1, 0))
+        following = islice(self._following(owned.partition), max(self._room() - 1, 0))
         try:
-            folded, outputs = owned.fold(self._read(message), following)
+            folded, outputs = owned.fold(record, following)
         except Held:
             self._consumer.incremental_unassign([TopicPartition(self._topic.name, owned.partition)])
             return 1
-        for record in folded:
-            self._records.pop((owned.partition, record.offset), None)
         for _ in folded[1:]:
             self._waiting.popleft()
         seconds = (owned.fold_seconds - before) / len(folded)
@@ -263,20 +257,12 @@ class Worker(Member[OwnedPartition]):
             self._publish(owned.partition, wrapped, len(folded))
         return len(folded)
 
-    def _read(self, message: Message) -> InputRecord:
-        """The record of a message, which is read once: afterwards the message lacks what is wrong with it."""
-        place = message.partition(), message.offset()
-        found = self._records.get(place)
-        if found is None:
-            found = self._records[place] = record_of(message)
-        return found
-
-    def _following(self, message: Message) -> Iterator[Message]:
-        """The messages of the same partition that wait next."""
-        for other in self._waiting:
-            if other.error() is not None or other.partition() != message.partition():
+    def _following(self, partition: int) -> Iterator[InputRecord]:
+        """The records of a partition that wait next."""
+        for found in self._waiting:
+            if found.record is None or found.partition != partition:
                 return
-            yield other
+            yield found.record
 
     def _at_end(self, owned: OwnedPartition, message: Message) -> None:
         owned.at_end(message.offset())  # type: ignore[arg-type]

@@ -16,9 +16,11 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from explain_sidecar.crash_points import reach
 from explain_sidecar.errors import UserError
+from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
 from explain_sidecar.kafka.commits import Commits
 from explain_sidecar.kafka.errors import Aborted, Fatal
+from explain_sidecar.kafka.input import Received, received
 from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.report import Report
 from explain_sidecar.kafka.totals import Phase, Totals
@@ -89,7 +91,7 @@ class Member(ABC, Generic[P]):
         self._clock = clock
         self._namesakes = namesakes
         self._owned: dict[int, P] = {}
-        self._waiting: deque[Message] = deque()
+        self._waiting: deque[Received] = deque()
         self._failure: BaseException | None = None
         self._joined_at: float | None = None
         self._targets: Mapping[int, Any] | None = None
@@ -149,7 +151,7 @@ class Member(ABC, Generic[P]):
     # --- what a stage does -------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _take_in(self, owned: P, message: Message) -> int:
+    def _take_in(self, owned: P, message: Message, record: InputRecord) -> int:
         """A record of the input, perhaps with some that wait; how many. Raises ``Aborted`` where it is taken in, and its outputs could not be sent."""
 
     @abstractmethod
@@ -185,7 +187,7 @@ class Member(ABC, Generic[P]):
         message = self._poll(self._poll_seconds() if idle else 0.0)
         self._commits.behind = not idle
         if message is not None:
-            self._waiting.append(message)
+            self._waiting.append(received(message))
             if idle:
                 batch = max(1, min(MAX_BATCH, int(SLICE_SECONDS / self._step_seconds)))
                 more = self._consumer.consume(batch, 0.0)
@@ -195,9 +197,9 @@ class Member(ABC, Generic[P]):
                 for message in more:
                     if (error := message.error()) is not None:
                         _check_going(error)
-                    elif self._consumer_of(message) is None:
+                    elif self._consumer_of(message.partition()) is None:
                         continue
-                    self._waiting.append(message)
+                    self._waiting.append(received(message))
 
     def _poll(self, seconds: float) -> Message | None:
         """What comes next. Raises what a callback raised, and ``Fatal`` at once: behind input that waits it would be seen late, or never."""
@@ -207,9 +209,9 @@ class Member(ABC, Generic[P]):
             _check_going(error)
         return message
 
-    def _consumer_of(self, message: Message) -> P | None:
-        """The partition that takes the message in, if it is still here and input may come."""
-        owned = self._owned.get(message.partition())  # type: ignore[arg-type]
+    def _consumer_of(self, partition: int | None) -> P | None:
+        """The partition that takes messages of it in, if it is still here and input may come."""
+        owned = self._owned.get(partition)  # type: ignore[arg-type]
         return owned if owned is not None and owned.consuming else None
 
     def _poll_seconds(self) -> float:
@@ -237,21 +239,21 @@ class Member(ABC, Generic[P]):
         if count:
             self._step_seconds = 0.5 * self._step_seconds + 0.5 * (monotonic() - started) / count
 
-    def _take(self, message: Message) -> int:
+    def _take(self, found: Received) -> int:
         """A message of the input, or what librdkafka says of it; how many records of a partition that is consumed. Raises ``Aborted``."""
-        error = message.error()
-        if error is not None:
-            self._input_error(message, error)
+        partition, message, record = found
+        if record is None:
+            self._input_error(message, partition)
             return 0
-        owned = self._consumer_of(message)
-        return 0 if owned is None else self._take_in(owned, message)
+        owned = self._consumer_of(partition)
+        return 0 if owned is None else self._take_in(owned, message, record)
 
-    def _input_error(self, message: Message, error: KafkaError) -> None:
+    def _input_error(self, message: Message, partition: int) -> None:
+        error: KafkaError = message.error()  # type: ignore[assignment]
         code = error.code()
-        partition: int = message.partition()  # type: ignore[assignment]
         topic = message.topic() or next(iter(self._inputs))
         if code == KafkaError._PARTITION_EOF:
-            if (owned := self._consumer_of(message)) is not None:
+            if (owned := self._consumer_of(partition)) is not None:
                 self._at_end(owned, message)
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             remedy = self._overtaken(topic, partition)
@@ -349,7 +351,7 @@ class Member(ABC, Generic[P]):
             self._gone(self._owned.pop(partition))
             self.totals.released(partition)
             log.info("released", extra={"partition": partition})
-        self._waiting = deque(message for message in self._waiting if message.partition() not in gone)
+        self._waiting = deque(found for found in self._waiting if found.partition not in gone)
 
     def _gone(self, owned: P) -> None:
         """A partition was revoked."""
@@ -378,7 +380,7 @@ class Member(ABC, Generic[P]):
                 self._recover_torn()
                 message = self._poll(0.05)
                 if message is not None:
-                    self._waiting.append(message)
+                    self._waiting.append(received(message))
 
     def _caught_up(self) -> bool:
         if self._targets is None or self._joined_at is None or self._waiting:
