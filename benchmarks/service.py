@@ -26,15 +26,14 @@ from experiments.data import load
 from explain_sidecar.broker.embedded import Broker
 
 PARTS = (
-    ("explaining", "explain_one "),
-    ("explaining", "Blocks.take "),
+    ("explaining and learning", "StreamExplainer.fold_block "),
+    ("explaining and learning", "StreamExplainer.fold "),
+    ("encoding", "PartitionState._explanation "),
+    ("decoding", "BlockFold.fold "),
     ("decoding", "Decoder.decode "),
     ("decoding", "Vocabulary.accept "),
-    ("encoding", "PartitionState._explanation "),
-    ("predicting and learning", "LinearLearner.predict "),
-    ("predicting and learning", "ExplainedModel.learn "),
-    ("decoding", "BlockFold.fold "),
     ("rest of the fold", "PartitionState.step "),
+    ("rest of the fold", "PartitionState.fold "),
     ("snapshots", "Commits._save "),
     ("committing", "Member._commit_or_send_again "),
     ("consuming and producing", "Member._take_in_waiting "),
@@ -76,7 +75,7 @@ def snapshots(bench: Bench, quick: bool) -> Table:
         "Snapshots of four partitions", "model", "records", "seconds", "snapshots", "time of one, ms", "share", "goal"
     )  # fmt: skip
     for case in CASES:
-        records = case.quick_records if quick else case.many_records
+        records = case.quick_records if quick else case.records
         run = bench.service(bench.environment(case, 4, records), 4, records)
         table.add_row(
             case.name,
@@ -97,7 +96,7 @@ def recovery(bench: Bench, quick: bool) -> Table:
         "kill -9 near the end, one partition, checkpoint.max_replay_seconds 3", "model", "snapshot, kB", "replayed records", "restore, s", "replay, s"
     )  # fmt: skip
     for case in CASES:
-        records = 5 * case.quick_records if quick else case.many_records
+        records = 5 * case.quick_records if quick else case.records
         found = bench.recovery(bench.environment(case, 1, records) | rarely, records)
         table.add_row(
             case.name,
@@ -236,7 +235,7 @@ def rivals(bench: Bench, quick: bool, quix: str | None) -> Table:
 def watched(bench: Bench, quick: bool) -> Table:
     """``run`` with HTTP, metrics that are scraped and a dashboard that is looked at, against ``run`` without."""
     case, partitions = CASES[0], 4
-    records, blocks = (case.quick_records, 1) if quick else (case.many_records, 10)
+    records, blocks = (case.quick_records, 1) if quick else (case.records, 10)
     table = table_of(
         "Metrics and dashboard", "model", "records", "without, 1/s", "with, 1/s", "ratio of time", "ratio of the worker's CPU",
         "goal", "supervisor's CPU",
