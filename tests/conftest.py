@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from explain_sidecar.pinned import PINNED
 from tests.documentation import ROOT
+
 # The oracle computes in this process what the workers compute in theirs: with the same instructions, which numpy chooses when it is imported.
 assert "numpy" not in sys.modules or PINNED.items() <= os.environ.items(), "numpy was imported too early"
 os.environ.update(PINNED)
