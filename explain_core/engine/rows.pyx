@@ -1,11 +1,14 @@
 """Records as rows of doubles, in the columns that are known; whatever is new, or not as it should be, is left to Python."""
 
+from cpython.bool cimport PyBool_Check
 from cpython.dict cimport PyDict_Next
-from cpython.float cimport PyFloat_Check
-from cpython.long cimport PyLong_Check
+from cpython.float cimport PyFloat_Check, PyFloat_CheckExact
+from cpython.long cimport PyLong_Check, PyLong_CheckExact
 from cpython.ref cimport PyObject
-from cpython.unicode cimport PyUnicode_Check
-from libc.math cimport NAN, isfinite
+from cpython.unicode cimport PyUnicode_CheckExact
+from libc.math cimport NAN
+
+cdef double MAX_NUMBER = 1e30  # explain_core.stream.given.MAX_NUMBER
 
 
 cpdef enum:  # places in the index of features that the rows leave out
@@ -25,7 +28,7 @@ cdef class Encoder:
         self.width = len(self.names)
 
     cdef int encode(self, dict record, double* row, bint ordinary) except -1:
-        """Fill ``row``, NaN where there is no value; 0 where something is new, is neither a number nor a known category, or for an ``ordinary`` record neither finite nor a string."""
+        """Fill ``row``, NaN where there is no value; 0 where something is new, is neither a number nor a known category, or for an ``ordinary`` record not as ``explain_core.stream.given.features`` leaves it."""
         cdef Py_ssize_t place = 0, column, expected = 0
         cdef PyObject* key
         cdef PyObject* item
@@ -39,11 +42,15 @@ cdef class Encoder:
             real = PyFloat_Check(value)
             if real:
                 number = value
-            if ordinary and not (isfinite(number) if real else PyUnicode_Check(value) or PyLong_Check(value)):
+            if ordinary and not (
+                PyFloat_CheckExact(value) and -MAX_NUMBER <= number <= MAX_NUMBER
+                if real
+                else PyUnicode_CheckExact(value) or PyBool_Check(value) or (PyLong_CheckExact(value) and -(2**62) < value < 2**62)
+            ):
                 return 0
             if column >= self.width or <PyObject*> self.names[column] != key:
                 found = self.index.get(<object> key)
-                if found is None:
+                if found is None or (ordinary and not PyUnicode_CheckExact(<object> key)):
                     return 0
                 column = found
             if column < 0:

@@ -14,6 +14,7 @@ import numpy as np
 
 from explain_core.learners.named import Task
 from explain_core.stream.explainer import Dated
+from explain_core.stream.given import MAX_NUMBER, scalar
 
 PEEK = 1_000
 """Records of an iterator from which times and task are told."""
@@ -69,7 +70,7 @@ def _moments(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     found: dict[str, bool] = {}
     for x in rows:
         for name, value in x.items():
-            if found.get(name, True) and _scalar(value) is not None:
+            if found.get(name, True) and scalar(value) is not None:
                 found[name] = isinstance(value, date) or (isinstance(value, str) and _is_iso(value))
     return [name for name, moments in found.items() if moments]
 
@@ -151,7 +152,7 @@ def _pair(row: Any, label: str | None) -> Pair:
 
 
 def _label(value: Any) -> Any:
-    found = _scalar(value)
+    found = scalar(value)
     if isinstance(found, Mapping | list | set | np.ndarray):
         raise ValueError(
             f"label: {found!r:.40} is a {type(found).__name__}; a label is a number, a boolean or a text: name the column of one"
@@ -163,7 +164,7 @@ def _sample(number: int, x: dict[str, Any], y: Any, time: str | None, kinds: dic
     timestamp = None if time is None else _milliseconds(number, time, x.pop(time, None))
     found: dict[str, Any] = {}
     for name, cell in x.items():
-        value = cell if type(cell) in (float, int, str, bool) else _scalar(cell)
+        value = cell if type(cell) in (float, int, str, bool) else scalar(cell)
         if value is None or value != value:
             continue
         kind = str if isinstance(value, str) else float
@@ -176,23 +177,13 @@ def _sample(number: int, x: dict[str, Any], y: Any, time: str | None, kinds: dic
             raise ValueError(
                 f"row {number}: {name} is {value!r:.40}, and was a {'text' if kind is float else 'number'} before; give the column one type"
             )
-        if not isinstance(value, str) and math.isinf(value):
+        if not isinstance(value, str) and not -MAX_NUMBER <= value <= MAX_NUMBER:
             raise ValueError(
-                f"row {number}: {name} is infinite; replace it by a number, or by None where it is missing"
+                f"row {number}: {name} is {'infinite' if value in (math.inf, -math.inf) else f'{value!r:.40}'}; "
+                f"replace it by a number between ±{MAX_NUMBER:g}, or by None where it is missing"
             )
         found[name] = value
     return found, y, timestamp
-
-
-def _scalar(value: Any) -> Any:
-    """A cell as a value of Python; None where it is missing."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return None
-    if type(value).__name__ == "Decimal":
-        value = float(value)
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
@@ -200,7 +191,7 @@ _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 def _milliseconds(number: int, name: str, value: Any) -> int:
     """Milliseconds since 1970; a moment without a zone is in UTC."""
-    value = _scalar(value)
+    value = scalar(value)
     try:
         if isinstance(value, str):
             value = datetime.fromisoformat(value)

@@ -7,6 +7,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -22,6 +23,7 @@ from explain_core.models import FeatureKind, Model, Row
 from explain_core.models.empty import Performance
 from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, Value, check
+from explain_core.stream import given
 from explain_core.stream.alarms import OF_NO_MODEL, Alarms, AlarmsData
 from explain_core.stream.attribution import Fresh, RiskAttribution
 from explain_core.stream.challenger import Challenger
@@ -247,31 +249,34 @@ class StreamExplainer:
         """Take in the next record: features, label, event time (milliseconds since 1970; by default the records before it).
 
         Returns the alarms that it raises, and why the risk changed where a window ends with it: mostly nothing.
+        Raises ``ValueError`` for what is no feature, or no label; nothing has changed then, and the next record may follow.
         """
+        offset = self.next_offset
+        x, y = given.features(offset, x), given.label(offset, y, self.task == "regression")
         for name, value in x.items():
             self.kinds.setdefault(name, "string" if isinstance(value, str) else "number")
         code = y if self.task == "regression" else self.labels.setdefault(y, len(self.labels))
-        offset = self.next_offset
         return self.fold(Record(offset, offset if timestamp is None else timestamp, x, code, weight, served))
 
     def update_unlabelled(self, x: Row, *, timestamp: int | None = None) -> list[Event]:
         """Take in the next record, which has no label: the model does not learn from it, and no loss counts it."""
+        offset = self.next_offset
+        x = given.features(offset, x)
         for name, value in x.items():
             self.kinds.setdefault(name, "string" if isinstance(value, str) else "number")
-        offset = self.next_offset
         return self.fold_unlabelled(Record(offset, offset if timestamp is None else timestamp, x, None))
 
     def update_many(self, block: Iterable[tuple[Row, Any]]) -> list[Event]:
         """``update`` of each (features, label); several times as fast where models learn in arrays."""
-        given = list(block)
-        steps = self._updates([x for x, _ in given], [y for _, y in given], None)
+        pairs = list(block)
+        steps = self._updates([x for x, _ in pairs], [y for _, y in pairs], None)
         return [event for _, events in steps for event in events]
 
     def updates(self, block: Iterable[Dated]) -> Iterator[tuple[int, list[Event]]]:
         """``update_many`` of (features, label, event time or None), step by step: how many records each took in, and what follows of the last of them."""
-        given = list(block)
+        dated = list(block)
         return self._updates(
-            [x for x, _, _ in given], [y for _, y, _ in given], [time for _, _, time in given]
+            [x for x, _, _ in dated], [y for _, y, _ in dated], [time for _, _, time in dated]
         )
 
     def _updates(
@@ -300,8 +305,10 @@ class StreamExplainer:
             return 0, []
         taken = slice(place, place + slot.most)
         xs, truths = xs[taken], ys[taken]
-        if self.task != "regression":
-            truths = list(map(self.labels.get, truths))
+        if self.task == "regression":
+            truths = list(takewhile(given.is_number, truths))
+        else:
+            truths = [self.labels.get(y) for y in takewhile(given.is_class, truths)]
         rows, numbers = slot.explained.blocks.encode(xs, truths)
         n = len(numbers)
         offsets = range(self.next_offset, self.next_offset + n)

@@ -1,13 +1,17 @@
 """Who uses the library gets what the sidecar runs: the same digest, events and state, on real records."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
 from inspect import signature
 from itertools import islice
 from typing import Any
 
+import msgspec
+import numpy as np
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
@@ -31,8 +35,9 @@ from explain_core.alarms.detector import Position
 from explain_core.foreign import loads
 from explain_core.models import Model
 from explain_core.random import derive_seed
-from explain_core.state import StateError
+from explain_core.state import StateError, decoded, versions_of
 from explain_core.stream import Alarm, RiskChanged
+from explain_core.stream.explainer import StreamData
 from explain_sidecar.fold.contents import alarm, drift, explanation
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.snapshots.snapshot import encode
@@ -234,6 +239,75 @@ def test_a_block_is_its_records_one_by_one() -> None:
     expected = [event for x, y in RECORDS[:500] for event in one_by_one.update(x, y)]
     found = in_blocks.update_many(RECORDS[:200]) + in_blocks.update_many(RECORDS[200:500])
     assert repr(found) == repr(expected) and in_blocks.state() == one_by_one.state()
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, Decimal, Fraction])
+def test_numbers_of_other_libraries_are_those_of_python(kind: Callable[[float], Any]) -> None:
+    plain, given, in_blocks, again = (of_the_library("linear", 7, bytes(16)) for _ in range(4))
+    expected = [event for x, y in RECORDS[:450] for event in plain.update(x, y)]
+    records = [({name: kind(value) for name, value in x.items()}, np.bool_(y)) for x, y in RECORDS[:450]]
+    assert repr([event for x, y in records for event in given.update(x, y)]) == repr(expected)
+    assert repr(in_blocks.update_many(records)) == repr(expected)
+    assert given.state() == in_blocks.state() == plain.state()
+    again.restore(decoded(msgspec.msgpack.encode(given.state()), StreamData, versions_of(StreamData)))
+    assert again.digest == plain.digest
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ({"https": float("inf")}, True, "feature 'https' is inf; a number is between ±1e[+]30"),
+        ({"https": 1e200}, True, "feature 'https' is 1e[+]200; a number is between"),
+        ({"https": 10**400}, True, "feature 'https' is 1000"),
+        ({"https": [1.0]}, True, "feature 'https' is a list; a feature is a number"),
+        ({"https": "\ud800"}, True, "feature 'https' is '.*', which is no valid Unicode"),
+        ({1: 1.0}, True, "the name of a feature is 1; a name is a text"),
+        ([1.0], True, "it is a list; pass a dict"),
+        ({"https": 1.0}, None, "the label is missing; update_unlabelled"),
+        ({"https": 1.0}, [True], "the label is a list; a class is"),
+        ({"https": 1.0}, 10**20, "the label is 1000.*at most 64 bits"),
+    ],
+)
+def test_what_is_no_record_is_refused_in_words_and_changes_nothing(x: Any, y: Any, message: str) -> None:
+    explainer, undisturbed = (of_the_library("linear", 7, bytes(16)) for _ in range(2))
+    before, after = RECORDS[:250], RECORDS[250:450]
+    explainer.update_many(before)
+    with pytest.raises(ValueError, match=f"record 250: {message}"):
+        explainer.update_many([(x, y), *after])
+    if y is not None:
+        with pytest.raises(ValueError, match=message):
+            explainer.update_unlabelled(x) if y is True else explainer.update(x, y)
+    explainer.update_many(after)
+    undisturbed.update_many(before + after)
+    assert explainer.state() == undisturbed.state()
+
+
+def test_a_regression_takes_numbers_of_any_kind_and_refuses_what_is_none() -> None:
+    def made() -> StreamExplainer:
+        return StreamExplainer(
+            fresh(),
+            Options(explainers=[Explainer(rows=20)], drift=Windowing(window=50, bootstrap=2)),
+            fresh=fresh,
+        )
+
+    def fresh() -> Model:
+        return learner_of(linear_model.LinearRegression(), "regression")
+
+    plain, given = made(), made()
+    records = [({"a": float(i % 7)}, i % 5) for i in range(200)]
+    kinds = [float, np.int64, Decimal, np.float32, Fraction, bool]
+    for i, (x, y) in enumerate(records):
+        kind = kinds[i % 6]
+        plain.update(x, float(kind(y)))
+    given.update_many([(x, kinds[i % 6](y)) for i, (x, y) in enumerate(records)])
+    assert given.state() == plain.state()
+    for y, message in [
+        ("1.5", "a regression needs a number"),
+        (1e80, "a number is between"),
+        (np.nan, "missing"),
+    ]:
+        with pytest.raises(ValueError, match=f"record 200: the label is .*{message}"):
+            given.update_many([({"a": 1.0}, y)])
 
 
 def test_a_stored_model_of_its_own_code_is_read_only_by_who_asks_for_it() -> None:

@@ -357,6 +357,8 @@ ROWS = turning(30, 30, dated=False)
         ((["a"], "late"), "has to be a dict"),
         (("rows.txt", "late"), "must end in .csv"),
         (([{**ROWS[0], "a": math.inf}], "late"), "row 0: a is infinite; replace it"),
+        (([{**ROWS[0], "a": 1e200}], "late"), "row 0: a is 1e[+]200; replace it by a number between"),
+        (([{**ROWS[0], "a": 10**400}], "late"), "row 0: a is 1000"),
         (([ROWS[0], {**ROWS[1], "a": "x"}], "late"), "row 1: a is 'x', and was a number before"),
         (([{**ROWS[0], "a": [1.0]}], "late"), "row 0: a is a list; a feature is"),
         (([{**ROWS[0], "late": [1]}], "late"), r"label: \[1\] is a list; a label is"),

@@ -16,7 +16,8 @@ from explain_core.engine.stream import LONGEST
 from explain_core.losses import Prediction
 from explain_core.stream import Event, StreamExplainer
 from explain_core.stream.events import RecordBlock
-from explain_sidecar.fold.records import MAX_NUMBER, Decoder, Further, InputRecord, Sample
+from explain_core.stream.given import MAX_NUMBER
+from explain_sidecar.fold.records import Decoder, Further, InputRecord, Sample
 from explain_sidecar.fold.selection import Choice
 from explain_sidecar.fold.versions import ModelVersions, OneModel, Version
 from explain_sidecar.fold.vocabulary import Vocabulary

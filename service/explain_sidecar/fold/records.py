@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
+from explain_core.stream.given import MAX_NUMBER
 from explain_sidecar.fold.selection import Choice, Selection
 from explain_sidecar.formats.errors import BadRecord, Headers
 from explain_sidecar.formats.json_schema import json_type
@@ -18,10 +19,6 @@ from explain_sidecar.settings.model import MAX_VERSION
 from explain_sidecar.settings.records import HEADER
 
 Task = Literal["binary", "multiclass", "regression"]
-
-MAX_NUMBER = 1e30
-"""With larger features, labels and weights, products, squares and variances overflow in models and losses some records later."""
-
 
 ROUNDING = 1e-6
 """How far a served probability may be below 0 or above 1, as 32-bit floats may be."""

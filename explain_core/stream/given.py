@@ -1,0 +1,123 @@
+"""Records as callers of the library give them, as values that a model learns from and a state holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Rational
+from typing import Any
+
+import numpy as np
+
+from explain_core.models import Row
+
+MAX_NUMBER = 1e30
+"""With larger features, labels and weights, products, squares and variances overflow in models and losses some records later."""
+WHOLE = range(-(2**63), 2**63)
+"""The whole numbers that states and messages hold as such."""
+
+
+def scalar(value: Any) -> Any:
+    """A value of numpy or pandas as Python's own; None where it is missing.
+
+    >>> scalar(np.int64(3)), scalar(np.float64("nan")), scalar("a")
+    (3, None, 'a')
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if type(value).__name__ == "Decimal" or (isinstance(value, Rational) and not isinstance(value, int)):
+        value = float(value)
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def is_number(y: Any) -> bool:
+    """Whether a label of a regression is a number already."""
+    return (type(y) is float or type(y) is int) and -MAX_NUMBER <= y <= MAX_NUMBER
+
+
+def is_class(y: Any) -> bool:
+    """Whether a label of a classification may be a known one as it is."""
+    return type(y) in (int, str, bool, float)
+
+
+def features(offset: int, x: Row) -> Row:
+    """The record's features, the same object where nothing has to be done. Raises ``ValueError`` for what is none.
+
+    >>> features(7, {"a": np.float32(0.5), "b": "x"})
+    {'a': 0.5, 'b': 'x'}
+    >>> features(7, {"a": math.inf})
+    Traceback (most recent call last):
+    ValueError: record 7: feature 'a' is inf; a number is between ±1e+30, and None where it is missing
+    """
+    if not isinstance(x, Mapping):
+        raise ValueError(f"record {offset}: it is a {type(x).__name__}; pass a dict of its features by name")
+    for name, value in x.items():
+        kind = type(value)
+        if type(name) is not str or not (
+            (kind is float and -MAX_NUMBER <= value <= MAX_NUMBER)
+            or (kind is str and value.isascii())
+            or (kind is int and value in WHOLE)
+            or kind is bool
+            or value is None
+        ):
+            return {_name(offset, name): _feature(offset, name, value) for name, value in x.items()}
+    return x
+
+
+def _name(offset: int, name: Any) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"record {offset}: the name of a feature is {name!r:.40}; a name is a text")
+    return _text(f"record {offset}: the name of a feature", name)
+
+
+def _feature(offset: int, name: str, value: Any) -> Any:
+    what, found = f"record {offset}: feature {name!r:.40}", scalar(value)
+    if found is None or isinstance(found, bool):
+        return found
+    if isinstance(found, str):
+        return _text(what, found)
+    if not isinstance(found, int | float):
+        raise ValueError(
+            f"{what} is a {type(value).__name__}; a feature is a number, a boolean or a text: convert it, or leave it out"
+        )
+    return _number(what, found, ", and None where it is missing")
+
+
+def _number(what: str, number: float, else_: str = "") -> float:
+    if not -MAX_NUMBER <= number <= MAX_NUMBER:
+        raise ValueError(f"{what} is {number!r:.40}; a number is between ±{MAX_NUMBER:g}{else_}")
+    return int(number) if isinstance(number, int) and number in WHOLE else float(number)
+
+
+def _text(what: str, text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{what} is {text!r:.40}, which is no valid Unicode; decode it by its encoding"
+        ) from None
+    return str(text)
+
+
+def label(offset: int, y: Any, regression: bool) -> Any:
+    """The record's label. Raises ``ValueError`` for what is none.
+
+    >>> label(7, np.str_("up"), False), label(7, np.float64(1.5), True)
+    ('up', 1.5)
+    """
+    what, found = f"record {offset}: the label", scalar(y)
+    if found is None:
+        raise ValueError(f"{what} is missing; update_unlabelled takes a record without one")
+    if regression:
+        if not isinstance(found, int | float):
+            raise ValueError(f"{what} is {y!r:.40}; a regression needs a number")
+        return float(_number(what, found))
+    if isinstance(found, str):
+        return _text(what, found)
+    if not isinstance(found, int | float):
+        raise ValueError(f"{what} is a {type(y).__name__}; a class is a text, a whole number or a boolean")
+    if isinstance(found, int) and found not in WHOLE:
+        raise ValueError(f"{what} is {found!r:.40}; a class that is a whole number has at most 64 bits")
+    return found if isinstance(found, bool) or not isinstance(found, float) else _number(what, found)
