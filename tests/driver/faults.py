@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError
 
@@ -15,10 +15,62 @@ from tests.driver.producer import Producer
 AWAY_SECONDS = 11.0
 """Longer than the session, and than a transaction may be open."""
 
+MANY = 10_000
+"""More calls than a worker of these tests makes."""
+
 PRODUCER = ("init_transactions", "send_offsets_to_transaction", "commit_transaction", "abort_transaction")
 """Calls whose answer can get lost, though the broker has done what was asked."""
 
+READ = ("poll", "consume", "assign", "get_watermark_offsets")
+
 Kind = Callable[[Driver], Fault]
+
+
+class Moment(NamedTuple):
+    """A call of a worker to which nothing happens. ``open``: its transaction is. ``new``: the cluster is another than at the call before."""
+
+    number: int
+    name: str
+    open: bool
+    new: bool
+
+
+When = Callable[[Moment], bool]
+"""Whether a fault at this moment is another than those before it."""
+
+
+def seldom_read(moment: Moment) -> bool:
+    """Every call that may change something, and one in five of those that read: what came before is read in a loop of six calls."""
+    return moment.new or moment.name not in READ or moment.number % 5 == 0
+
+
+def new(moment: Moment) -> bool:
+    """For a worker that is killed: nothing of it remains but what it did to the cluster."""
+    return moment.new
+
+
+def in_transaction(moment: Moment) -> bool:
+    """For what ends a transaction: without one nothing happens."""
+    return moment.open
+
+
+def at(*names: str) -> When:
+    return lambda moment: moment.name in names
+
+
+def noted(driver: Driver) -> tuple[dict[int, Fault], list[Moment]]:
+    """What happens at a worker's calls to note them, up to ``Driver.finish``, and the list of what it has noted."""
+    found: list[Moment] = []
+    before: list[object] = [None]
+
+    def note(client: Client) -> None:
+        state, calls = driver.cluster.state(), client.process.calls
+        transaction = driver.cluster.transactions.get(_transactional_id(driver, client))
+        is_open = transaction is not None and transaction.open
+        found.append(Moment(len(calls) - 1, calls[-1], is_open, state != before[0]))
+        before[0] = state
+
+    return dict.fromkeys(range(MANY), note), found
 
 
 def nothing(driver: Driver) -> Fault:
@@ -74,7 +126,7 @@ def late_end(driver: Driver) -> Fault:
     """A forgotten EndTxn(commit) of an earlier transaction arrives: it commits what is open now, whole or not."""
 
     def fault(client: Client) -> None:
-        name = f"{driver.settings.app_id}-{driver.settings.instance_id}-{_slot(driver, client)}"
+        name = _transactional_id(driver, client)
         if name in driver.cluster.transactions:
             driver.cluster.late_end(name, driver.cluster.transactions[name].epoch)
 
@@ -173,6 +225,10 @@ def same_name_begins(driver: Driver) -> Fault:
         driver.workers[slot] = running
 
     return fault
+
+
+def _transactional_id(driver: Driver, client: Client) -> str:
+    return f"{driver.settings.app_id}-{driver.settings.instance_id}-{_slot(driver, client)}"
 
 
 def _slot(driver: Driver, client: Client) -> int:

@@ -270,6 +270,25 @@ class Cluster:
         for group in self.groups.values():
             group.pass_time(now, counts)
 
+    def state(self) -> object:
+        """All that it keeps but the time: where two are equal, a worker that begins now does the same."""
+        logs = [
+            (name, log.high, log.low, sorted(log.open), len(log.aborted))
+            for name, topic in self.topics.items()
+            for log in topic.logs
+        ]
+        transactions = [(name, t.epoch, t.open, len(t.offsets)) for name, t in self.transactions.items()]
+        groups = [
+            (name, g.generation, g.rebalancing_since, sorted(g.committed.items()))
+            for name, g in self.groups.items()
+        ]
+        members = [
+            (member.id, member.joined, sorted(member.owned), len(member.news), member.refused)
+            for group in self.groups.values()
+            for member in group.members.values()
+        ]
+        return logs, transactions, groups, members
+
     def begin(self, name: str, timeout: float) -> int:
         """A new producer under a transactional id: what the one before left open is aborted. Returns its epoch."""
         transactional = self.transactions.setdefault(name, Transactional())

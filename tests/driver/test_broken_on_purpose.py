@@ -20,7 +20,7 @@ from explain_sidecar.settings import Settings
 from tests.crash.sabotage import SABOTAGE, no_repair_of_outputs
 from tests.driver import faults
 from tests.driver.driver import TINY, Driver, Stuck, values
-from tests.driver.test_every_call import began, calls, end
+from tests.driver.test_every_call import began, end, moments
 
 TOUCHED: list[tuple[Any, str]] = [
     (Transaction, "commit"),
@@ -46,16 +46,15 @@ def at_each(kind: faults.Kind, name: str, two: bool = False) -> Scenario:
     """A fault at each call of a name; the first run that goes wrong."""
 
     def scenario() -> list[str]:
-        for number, called in enumerate(calls(two)):
-            if called == name:
-                driver = began(two)
-                driver.start(faults={number: kind(driver)})
-                try:
-                    end(driver)
-                except Stuck as error:
-                    return [str(error)]
-                if driver.differences():
-                    return driver.differences()
+        for number, *_ in filter(faults.at(name), moments(two)):
+            driver = began(two)
+            driver.start(faults={number: kind(driver)})
+            try:
+                end(driver)
+            except Stuck as error:
+                return [str(error)]
+            if driver.differences():
+                return driver.differences()
         return []
 
     return scenario
@@ -152,8 +151,7 @@ def deleted_under_way() -> list[str]:
 
 def ends_late() -> list[str]:
     """Connections break in commits, and each EndTxn that was sent over them arrives some calls later."""
-    commits = [number for number, name in enumerate(calls(two=False)) if name == "commit_transaction"]
-    for number in commits:
+    for number, *_ in filter(faults.at("commit_transaction"), moments(two=False)):
         for later in range(1, 25):
             driver = began()
             driver.start(faults={number: faults.delayed_end(later)(driver)})

@@ -17,7 +17,7 @@ from explain_sidecar.snapshots.snapshot import Before, begin, decode, encode
 from tests.changes import History, Pair, later, merged
 from tests.driver import faults
 from tests.driver.driver import Driver
-from tests.driver.faults import PRODUCER, Kind
+from tests.driver.faults import PRODUCER, Kind, When, at
 from tests.driver.test_changes import (
     ALARMS,
     DRIFT,
@@ -66,18 +66,18 @@ def history(driver: Driver, known: list[Settings]) -> History:
 
 
 @pytest.mark.parametrize(
-    ("kind", "names"),
+    ("kind", "when"),
     [
-        pytest.param(faults.kill, (), id="killed"),
-        pytest.param(faults.lose_answer, PRODUCER, id="the answer is lost"),
-        pytest.param(faults.refuse_message, ("produce",), id="a message is not delivered"),
-        pytest.param(faults.both(faults.late_end, faults.kill), (), id="a late end, and killed"),
+        pytest.param(faults.kill, faults.new, id="killed"),
+        pytest.param(faults.lose_answer, at(*PRODUCER), id="the answer is lost"),
+        pytest.param(faults.refuse_message, at("produce"), id="a message is not delivered"),
+        pytest.param(
+            faults.both(faults.late_end, faults.kill), faults.in_transaction, id="a late end, and killed"
+        ),
     ],
 )
 @pytest.mark.parametrize("replay", [False, True], ids=["after a clean stop", "after a crash"])
-def test_at_every_call_of_a_worker_that_changes_the_settings(
-    kind: Kind, names: tuple[str, ...], replay: bool
-) -> None:
+def test_at_every_call_of_a_worker_that_changes_the_settings(kind: Kind, when: When, replay: bool) -> None:
     before, after = (
         settings_of(TOPICS),
         settings_of(merged(TOPICS, {"explain": {"every": 2}, "drift": DRIFT["drift"]})),
@@ -99,17 +99,23 @@ def test_at_every_call_of_a_worker_that_changes_the_settings(
         driver.settings = after
         return driver
 
+    def end(driver: Driver) -> None:
+        for turns, fed in ((12, 12), (8, 4)):
+            driver.turn(0, turns)
+            driver.feed(0, records(fed, turns))
+        driver.finish()
+
     begun = began()
     driver = deepcopy(begun)
-    process = driver.start().process
-    driver.finish()
+    note, moments = faults.noted(driver)
+    driver.start(faults=note)
+    end(driver)
     happened = 0
-    for number, name in enumerate(process.calls):
-        if names and name not in names:
-            continue
+    for number, name, *_ in filter(when, moments):
         driver = deepcopy(begun)
-        driver.start(faults={number: kind(driver)})
-        driver.finish()
+        process = driver.start(faults={number: kind(driver)}).process
+        end(driver)
+        assert process.calls[number] == name and number not in process.faults
         happened += 1
         found = history(driver, [before, after]).epochs(0)
         assert [settings for _, settings in found] == [before, after]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from explain_sidecar.join.pace import Pace
 from explain_sidecar.kafka.clock import Clock
 from tests.driver import faults
-from tests.driver.faults import PRODUCER
+from tests.driver.faults import PRODUCER, Moment, at
 from tests.driver.join import EVENTS, LABELS, Given, JoinDriver
 from tests.driver.join import given as records
 from tests.driver.log import Entry
@@ -56,42 +56,40 @@ def end(driver: JoinDriver) -> None:
     driver.end()
 
 
-def calls(two: bool) -> list[str]:
+def moments(two: bool) -> list[Moment]:
     driver = began(two)
-    process = driver.start().process
+    note, found = faults.noted(driver)
+    driver.start(faults=note)
     end(driver)
     assert driver.differences() == [] and driver.ended == []
-    return process.calls
+    return found
 
 
 @pytest.mark.parametrize(
-    ("kind", "names", "two"),
+    ("kind", "when", "two"),
     [
-        pytest.param(faults.kill, (), False, id="killed"),
-        pytest.param(faults.kill, (), True, id="killed beside another"),
-        pytest.param(faults.lose_answer, PRODUCER, False, id="the answer is lost"),
-        pytest.param(faults.refuse_message, ("produce",), False, id="a message is not delivered"),
-        pytest.param(faults.forget_offset, ("produce",), False, id="an offset is not known"),
-        pytest.param(faults.another_joins, (), False, id="another joins"),
-        pytest.param(faults.another_takes_over, (), True, id="another takes over"),
-        pytest.param(faults.transaction_expires, (), False, id="the transaction expires"),
-        pytest.param(faults.same_name_begins, (), False, id="another under the same name"),
+        pytest.param(faults.kill, faults.new, False, id="killed"),
+        pytest.param(faults.kill, faults.new, True, id="killed beside another"),
+        pytest.param(faults.lose_answer, at(*PRODUCER), False, id="the answer is lost"),
+        pytest.param(faults.refuse_message, at("produce"), False, id="a message is not delivered"),
+        pytest.param(faults.forget_offset, at("produce"), False, id="an offset is not known"),
+        pytest.param(faults.another_joins, faults.seldom_read, False, id="another joins"),
+        pytest.param(faults.another_takes_over, faults.seldom_read, True, id="another takes over"),
+        pytest.param(faults.transaction_expires, faults.seldom_read, False, id="the transaction expires"),
+        pytest.param(faults.same_name_begins, faults.seldom_read, False, id="another under the same name"),
     ],
 )
-def test_at_every_call(kind: faults.Kind, names: tuple[str, ...], two: bool) -> None:
+def test_at_every_call(kind: faults.Kind, when: faults.When, two: bool) -> None:
     happened = 0
-    known = calls(two)
     # Every call of the kinds that are rare, and one in eleven of those that come for each message.
-    chosen = [
-        number
-        for number, name in enumerate(known)
-        if (not names or name in names) and (name not in ("produce", "describe_topics") or number % 11 == 0)
-    ]
-    for number in chosen:
+    for number, name, *_ in filter(when, moments(two)):
+        if name in ("produce", "describe_topics") and number % 11:
+            continue
         driver = began(two)
-        driver.start(faults={number: kind(driver)})
+        process = driver.start(faults={number: kind(driver)}).process
         end(driver)
-        assert driver.differences() == [], f"at call {number}, {known[number]}"
+        assert process.calls[number] == name
+        assert driver.differences() == [], f"at call {number}, {name}"
         assert all(any(text in reason for text in ALLOWED) for reason in driver.ended), driver.ended
         happened += 1
     assert happened >= 5

@@ -11,7 +11,7 @@ from explain_sidecar.settings import Settings
 from tests import versions
 from tests.driver import faults
 from tests.driver.driver import TINY, Driver, values
-from tests.driver.faults import PRODUCER, run_under_faults
+from tests.driver.faults import PRODUCER, at, run_under_faults
 from tests.driver.test_versions import VERSIONS
 
 ASKED = {**TINY, "predictions": {"enabled": True, "most": 1}, "record": {"unlabelled": "predict"}}
@@ -36,26 +36,29 @@ def test_with_faults_at_any_call_every_prediction_is_published_once(seed):
 
 
 @pytest.mark.parametrize(
-    ("kind", "names"),
-    [(faults.kill, ()), (faults.lose_answer, PRODUCER), (faults.refuse_message, ("produce",))],
+    ("kind", "when"),
+    [(faults.kill, faults.new), (faults.lose_answer, at(*PRODUCER)), (faults.refuse_message, at("produce"))],
     ids=["killed", "the answer is lost", "a message is not delivered"],
 )
-def test_at_every_call(kind, names):
+def test_at_every_call(kind, when):
     def run(number=None):
         driver = Driver(Settings(**ASKED), partitions=1)
         driver.feed(0, values(14, 3))
-        process = driver.start(faults={} if number is None else {number: kind(driver)}).process
-        for _ in range(6):
-            driver.turn(0)
+        note, moments = faults.noted(driver)
+        process = driver.start(faults=note if number is None else {number: kind(driver)}).process
+        driver.turn(0, 8)
+        driver.feed(0, values(4, 4))
+        driver.turn(0, 4)
+        driver.feed(0, values(4, 5))
         driver.finish()
-        return driver, process.calls
+        assert driver.differences() == [], number
+        return told(driver, 0), moments, process.calls
 
-    expected = told(run()[0], 0)
+    expected, moments, _ = run()
     assert len(expected) > 10 and any(one["label"] is None for one in expected)
-    for number, name in enumerate(run()[1]):
-        if not names or name in names:
-            driver, _ = run(number)
-            assert driver.differences() == [] and told(driver, 0) == expected, (number, name)
+    for number, name, *_ in filter(when, moments):
+        found, _, called = run(number)
+        assert found == expected and called[number] == name, (number, name)
 
 
 def test_predictions_that_are_switched_on_begin_a_new_epoch_with_all_that_was_learnt():

@@ -211,8 +211,14 @@ class Recovery:
             for name, seen in target.visible.items()
             if seen.epoch > epoch
         ]
-        if self._newest is not None and self._newest.epoch > epoch:
-            newer.append(f"the snapshot at offset {self._newest.next_offset} of epoch {self._newest.epoch}")
+        # The first snapshot of the next epoch, and nothing after it: the transaction that began it was committed in part, and it begins again.
+        stored = self._newest
+        if (
+            stored
+            and stored.epoch > epoch
+            and (stored.epoch, stored.next_offset) != (epoch + 1, target.offset)
+        ):
+            newer.append(f"the snapshot at offset {stored.next_offset} of epoch {stored.epoch}")
         if not newer:
             # An output that the settings of now have and the state has not was off in its epoch: nothing of it is missing.
             outputs = found.state.chains
