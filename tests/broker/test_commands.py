@@ -1,6 +1,7 @@
 """The commands as a user types them, on a real broker: the main job from a CSV file, and what is said when it cannot be done."""
 
 import csv
+import functools
 import json
 import random
 import re
@@ -42,10 +43,15 @@ def closed(schema: Any) -> Any:
     return {**tight, **{name: closed(value) for name, value in schema.items()}}
 
 
+@functools.cache
+def validator(name: str) -> jsonschema.protocols.Validator:
+    schema = closed(SCHEMAS[f"{name}.schema.json"])
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+
+
 def check(name: str, value: object) -> None:
-    jsonschema.validate(
-        value, closed(SCHEMAS[f"{name}.schema.json"]), format_checker=jsonschema.FormatChecker()
-    )
+    validator(name).validate(value)
 
 
 @pytest.fixture
