@@ -12,8 +12,10 @@ from explain_core import watch
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.broker.jars import kafka_jars
 from explain_sidecar.commands import config
+from explain_sidecar.commands.check import _made, _model
 from explain_sidecar.commands.csv_rows import converters_of, read_rows
 from explain_sidecar.commands.produce import produce
+from explain_sidecar.commands.state import warm_up
 from explain_sidecar.commands.tables import read_table
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import load_model
@@ -86,3 +88,28 @@ def test_a_factory_that_ends_the_program_is_an_error() -> None:
 def test_config_check_reads_the_keys(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"checkpoint.hmac_key_file: .* cannot be read"):
         config.check(Settings(checkpoint={"hmac_key_file": tmp_path / "absent"}), config=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "message"),
+    [
+        (None, {}, "nowhere: it cannot be read: No such file"),
+        ("a,b\n1,2\n", {}, "it holds no state of a sidecar"),
+        ("model", {"name": "linear"}, "holds another model"),
+        ("model", {"task": "regression"}, "holds another model"),
+    ],
+)
+def test_the_checks_read_the_model_that_partitions_begin_with(
+    text: str | None, known: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "nowhere"
+    if text == "model":
+        warm_up(Settings(), out=file, file=written(tmp_path, "label,a\n1,2\n0,1\n"))
+        config.check(Settings(model={"initial": file}))
+    elif text is not None:
+        file.write_text(text)
+    settings = Settings(model={"initial": file, **known})
+    with pytest.raises(UserError, match=f"model.initial: .*{message}"):
+        config.check(settings)
+    found = _made("model", settings, _model)
+    assert found.ok is False and message in found.detail

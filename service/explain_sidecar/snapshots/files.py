@@ -99,9 +99,18 @@ def first_state(
     return state
 
 
+def check_initial(settings: Settings) -> None:
+    """Raise ``UserError`` where no partition could begin with ``model.initial``."""
+    if settings.model.initial is not None:
+        first_state(settings, 0)
+
+
 @functools.lru_cache(maxsize=2)
 def _model(path: Path, keys: Keys) -> Snapshot:
-    found = read_file(path, keys)
+    try:
+        found = read_file(path, keys)
+    except UserError as error:
+        raise UserError(f"model.initial: {error}") from None
     if len(found) != 1:
         raise UserError(
             f"model.initial: {path} holds the states of {len(found)} partitions; `model export --partition P` writes the model of one"
