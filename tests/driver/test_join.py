@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +16,8 @@ from tests.driver import faults
 from tests.driver.faults import PRODUCER, Moment, at
 from tests.driver.join import EVENTS, LABELS, Given, JoinDriver
 from tests.driver.join import given as records
-from tests.driver.log import Entry
+from tests.driver.log import Entry, error
+from tests.driver.process import Client
 from tests.driver.test_schedules import STEPS, happen
 
 RECORDS = 12
@@ -63,6 +64,20 @@ def moments(two: bool) -> list[Moment]:
     end(driver)
     assert driver.differences() == [] and driver.ended == []
     return found
+
+
+def test_a_join_that_is_not_told_where_its_inputs_end_says_so() -> None:
+    def silent(client: Client) -> None:
+        raise error(KafkaError._TIMED_OUT, "no answer")
+
+    driver = began()
+    process = driver.start(until_caught_up=True).process
+    driver.turn(0)
+    asks = process.calls.index("get_watermark_offsets")
+    driver = began()
+    driver.start(until_caught_up=True, faults={asks: silent})
+    driver.turn(0)
+    assert driver.ended == [f"join.events.topic: {EVENTS!r} partition 0: no answer"]
 
 
 @pytest.mark.parametrize(

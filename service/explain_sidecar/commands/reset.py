@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from functools import cache, partial
 from typing import Literal
 
 from confluent_kafka import KafkaException
@@ -15,7 +14,7 @@ from explain_sidecar.errors import UserError
 from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.kafka.checkpoints import links
-from explain_sidecar.kafka.clients import ErrorLog, reading_consumer, unreachable
+from explain_sidecar.kafka.clients import ErrorLog, reading_consumer, uncommitted_reader, unreachable
 from explain_sidecar.kafka.past import Past
 from explain_sidecar.kafka.topics import Topic, Topics, same
 from explain_sidecar.settings import Settings
@@ -172,7 +171,7 @@ def look_at(settings: Settings) -> Iterator[tuple[int, Manifest | None]]:
     """The newest whole manifest of each partition; None where there is none."""
     found = Topics(settings).written(settings.topics.records, settings.topics.checkpoints)
     keys, reader = read_keys(settings.checkpoint), reading_consumer(settings)
-    uncommitted = cache(partial(reading_consumer, settings, isolation_level="read_uncommitted"))
+    uncommitted = uncommitted_reader(settings)
     try:
         for partition in range(found[settings.topics.records].partitions):
             past = Past(reader, uncommitted, settings, partition, json_reader(registry_of(settings)))

@@ -6,14 +6,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
 from typing import NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from explain_sidecar.errors import SnapshotError, UserError
 from explain_sidecar.kafka.checkpoints import Pointer, Undecided, to_records
-from explain_sidecar.kafka.clients import ErrorLog, admin_client, group_of, membership, reading_consumer
+from explain_sidecar.kafka.clients import (
+    ErrorLog,
+    admin_client,
+    group_of,
+    membership,
+    reading_consumer,
+    uncommitted_reader,
+)
 from explain_sidecar.kafka.errors import Aborted, Fenced
 from explain_sidecar.kafka.past import Past, Seen
 from explain_sidecar.kafka.topics import Topics
@@ -83,13 +89,9 @@ class Stopped:
         if not running:
             _check_stopped(settings)
         # The same settings as a worker's: the group accepts the member, and a crashed command leaves it no later than a worker would.
-        self._group = reading_consumer(
-            settings,
-            group=settings.app_id,
-            **membership(settings),
-        )
+        self._group = reading_consumer(settings, group=settings.app_id, **membership(settings))
         self.reader = reading_consumer(settings)
-        self._uncommitted = cache(partial(reading_consumer, settings, isolation_level="read_uncommitted"))
+        self._uncommitted = uncommitted_reader(settings)
         self._read = json_reader(registry_of(settings))
         self._metadata = _hold(settings, self._group, self.records.name) if hold else None
 
@@ -111,14 +113,8 @@ class Stopped:
 
     def past(self, partition: int) -> Past:
         """Of the topics as they are: the command may be refused, or only asked what it would do."""
-        return Past(
-            self.reader,
-            self._uncommitted,
-            self._settings,
-            partition,
-            self._read,
-            self._absent(partition),
-        )
+        absent = self._absent(partition)
+        return Past(self.reader, self._uncommitted, self._settings, partition, self._read, absent)
 
     def _absent(self, partition: int) -> list[str]:
         """The outputs whose topic lacks the partition."""

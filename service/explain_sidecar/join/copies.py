@@ -26,7 +26,6 @@ from explain_sidecar.kafka.clock import SLICE_SECONDS
 from explain_sidecar.kafka.commits import Commits
 from explain_sidecar.kafka.headers import offset_of
 from explain_sidecar.kafka.member import Member
-from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.report import Report
 from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.topics import Topic, Topics
@@ -84,7 +83,7 @@ class CopyCommits(Commits[CopiedPartition]):
 
     def publish(self, sent: Sent) -> None:
         self._count()
-        self._transaction.keep([sent])
+        self.transaction.keep([sent])
 
     def commit(
         self, owned: Collection[CopiedPartition], saved: Collection[CopiedPartition] | None = None
@@ -116,22 +115,13 @@ class Copier(Member[CopiedPartition]):
         own = stage.model_copy(update={"app_id": f"{stage.app_id}-copy-{('events', 'labels')[which]}"})
         self._group_name = own.app_id
         consumer = group_consumer(own, slot, errors, kafka)
-        self._reader = reading_consumer(own, errors, kafka=kafka, fetch_wait_max_ms=5)
+        reader = reading_consumer(own, errors, kafka=kafka, fetch_wait_max_ms=5)
         transaction = Transaction(own, worker_name(own, slot), errors, alive, kafka)
-        self._watch = TopicWatch(topics, {setting: self._source, "join": self._target}, kafka.clock)
-        commits = CopyCommits(own, transaction, consumer, self._watch, kafka.clock)
+        watch = TopicWatch(topics, {setting: self._source, "join": self._target}, kafka.clock)
+        commits = CopyCommits(own, transaction, consumer, watch, Totals(own.topics), kafka.clock)
         self._publish = commits.publish
         self._backlog: Mapping[int, int] | None = None
-        super().__init__(
-            {self._source.name: setting},
-            consumer,
-            transaction,
-            commits,
-            Totals(own.topics),
-            alive,
-            kafka.clock,
-            Namesakes(own, slot, consumer, kafka.clock),
-        )
+        super().__init__(own, slot, alive, {self._source.name: setting}, commits, reader)
 
     @property
     def behind(self) -> bool:
@@ -164,23 +154,14 @@ class Copier(Member[CopiedPartition]):
     def _own(self, partition: int) -> CopiedPartition:
         return CopiedPartition(self._source.name, partition, self._consumer, self._reader)
 
-    def _overtaken(self, topic: str, partition: int) -> str:
-        self._watch.confirm(self._watch.ask())
+    def _overtaken(self, partition: int) -> str:
         return f"go on with what is there: delete the group {self._group_name!r}, and what is left is copied anew"
 
     def _end_offsets(self) -> Mapping[int, int]:
         return {
-            partition: self._reader.get_watermark_offsets(
-                TopicPartition(self._source.name, partition), timeout=10
-            )[1]
+            partition: self._end_of(self._source.name, partition)
             for partition in range(self._source.partitions)
         }
-
-    def _look(self) -> None:
-        self._watch.look()
-
-    def _close(self) -> None:
-        self._reader.close()
 
 
 class JoinOfCopies:

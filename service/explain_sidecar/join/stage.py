@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import orjson
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, Message
 
 from explain_sidecar.fold.messages import Output
 from explain_sidecar.fold.records import InputRecord
@@ -36,7 +36,6 @@ from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.kafka.errors import Aborted
 from explain_sidecar.kafka.hidden import Readers
 from explain_sidecar.kafka.member import MAX_BATCH, Member
-from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.report import JoinReport, Report
 from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.topics import Topics
@@ -87,12 +86,11 @@ class JoinCommits(Commits[JoinPartition]):
         totals: Totals,
         clock: Clock,
     ) -> None:
-        super().__init__(settings, transaction, group, watch, clock)
+        super().__init__(settings, transaction, group, watch, totals, clock)
         self._changelog = topics.changelog.name
         self._topic = topics.records
         self._label = orjson.dumps(settings.record.label)
         self._key = path_of(settings.join.key)
-        self._totals = totals
 
     def moved(self, partition: JoinPartition) -> bool:
         return partition.dirty
@@ -100,13 +98,13 @@ class JoinCommits(Commits[JoinPartition]):
     def publish(self, partition: int, published: Sequence[Joined | Output]) -> None:
         """Send the outputs of a record, if any. Raises ``Aborted``."""
         self._count()
-        if published or not self._transaction.open:
-            self._transaction.keep([self._sent(partition, result) for result in published])
+        if published or not self.transaction.open:
+            self.transaction.keep([self._sent(partition, result) for result in published])
 
     def _sent(self, partition: int, result: Joined | Output) -> Sent:
         if isinstance(result, Output):
             return Sent(
-                self._transaction.topic_of(result), partition, result.key, result.value, list(result.headers)
+                self.transaction.topic_of(result), partition, result.key, result.value, list(result.headers)
             )
         event, at = result.event, result.label_timestamp
         value = record_value(event.body, self._label, result.label)
@@ -133,14 +131,14 @@ class JoinCommits(Commits[JoinPartition]):
         if asked is None:
             return
         ends = {
-            partition.partition: self._transaction.send_all(
+            partition.partition: self.transaction.send_all(
                 self._changelog, partition.partition, partition.changes()
             )
             for partition in moved
         }
-        self._transaction.flush()
+        self.transaction.flush()
         offsets = [position for partition in moved for position in partition.positions()]
-        self._totals.committed(self._end(offsets, asked), [])
+        self._end(offsets, asked)
         for partition in moved:
             partition.committed(ends[partition.partition].last)
 
@@ -164,16 +162,12 @@ class JoinStage(Member[JoinPartition]):
         errors = ErrorLog()
         topics = Topics(stage, errors=errors, kafka=kafka)
         self._known = known = prepare(stage, topics)
-        inputs = (known.events, known.labels)
-        named = ("join.events.topic", "join.labels.topic")
+        inputs = {"join.events.topic": known.events, "join.labels.topic": known.labels}
         consumer = group_consumer(stage, slot, errors, kafka)
-        self._reader = reading_consumer(stage, errors, kafka=kafka, fetch_wait_max_ms=5)
+        reader = reading_consumer(stage, errors, kafka=kafka, fetch_wait_max_ms=5)
         transaction = Transaction(stage, worker_name(stage, slot), errors, alive, kafka)
-        watched = dict(zip(named, inputs, strict=True)) | {
-            "join": known.changelog,
-            "topics.records": known.records,
-        }
-        self._watch = TopicWatch(topics, watched, kafka.clock, inputs=2)
+        watched = inputs | {"join": known.changelog, "topics.records": known.records}
+        watch = TopicWatch(topics, watched, kafka.clock, inputs=2)
         self._cluster = JoinCluster(
             stage,
             rules_of(stage.join),
@@ -182,27 +176,19 @@ class JoinStage(Member[JoinPartition]):
             known.changelog.name,
             known.changelog.id,
             consumer,
-            self._reader,
+            reader,
             open or partial(_open, stage.join.state_dir / stage.app_id / str(slot)),
             kafka.clock,
         )
         totals = JoinTotals(stage.topics)
-        commits = JoinCommits(stage, known, transaction, consumer, self._watch, totals, kafka.clock)
+        commits = JoinCommits(stage, known, transaction, consumer, watch, totals, kafka.clock)
         self._publish = commits.publish
         ends = PartitionEnds(admin_client(stage, errors, kafka), kafka.clock.monotonic)
         self._readers = Readers(stage, ends, self._written, kafka.clock, replayed=False)
         self._pace = Pace(stage.join, consumer, known.events.name, known.events.partitions, kafka.clock)
         self._left = False
-        super().__init__(
-            {topic.name: setting for topic, setting in zip(inputs, named, strict=True)},
-            consumer,
-            transaction,
-            commits,
-            totals,
-            alive,
-            kafka.clock,
-            Namesakes(stage, slot, consumer, kafka.clock),
-        )
+        named = {topic.name: setting for setting, topic in inputs.items()}
+        super().__init__(stage, slot, alive, named, commits, reader)
         self._step_seconds = SLICE_SECONDS / MAX_BATCH  # messages are only read, which takes microseconds
 
     def report(self, alive_at: float) -> Report:
@@ -219,7 +205,6 @@ class JoinStage(Member[JoinPartition]):
                 )
                 for partition in list(self._owned.values())
             ],
-            topic_ids=self._watch.ids,
             hidden=list(self._readers.hidden),
         )
 
@@ -286,16 +271,12 @@ class JoinStage(Member[JoinPartition]):
     def _gone(self, owned: JoinPartition) -> None:
         owned.close()
 
-    def _overtaken(self, topic: str, partition: int) -> str:
-        self._watch.confirm(self._watch.ask())  # a topic that was created again is shorter
+    def _overtaken(self, partition: int) -> str:
         return f"begin anew: delete the topic {self._cluster.changelog!r} and the group {self._cluster.settings.app_id!r}"
 
     def _end_offsets(self) -> Mapping[int, Any]:
         return {
-            partition: tuple(
-                self._reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
-                for topic in self._cluster.topics
-            )
+            partition: tuple(self._end_of(topic, partition) for topic in self._cluster.topics)
             for partition in range(self._known.events.partitions)
         }
 
@@ -310,11 +291,11 @@ class JoinStage(Member[JoinPartition]):
         ]
 
     def _look(self) -> None:
-        self._watch.look()
+        super()._look()
         self._readers.look()
 
     def _close(self) -> None:
-        self._reader.close()
+        super()._close()
         for owned in self._owned.values():
             owned.close()
 

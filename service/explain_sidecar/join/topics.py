@@ -7,16 +7,10 @@ from dataclasses import dataclass
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.sizes import HEADROOM
 from explain_sidecar.join.entries import Counts
-from explain_sidecar.kafka.topics import Topic, Topics
+from explain_sidecar.kafka.topics import COMPACTED, Topic, Topics
 from explain_sidecar.settings import Settings
 
-_CHANGELOG_CONFIG = {
-    "cleanup.policy": "compact",
-    "segment.bytes": str(64 * 2**20),
-    "segment.ms": str(10 * 60 * 1000),
-    "max.compaction.lag.ms": str(60 * 60 * 1000),
-    "delete.retention.ms": str(24 * 60 * 60 * 1000),
-}
+_CHANGELOG_CONFIG = COMPACTED | {"delete.retention.ms": str(24 * 60 * 60 * 1000)}
 
 
 def join_settings(settings: Settings) -> Settings:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, ThrottleEvent
@@ -131,6 +132,13 @@ def reading_consumer(
         **own,
     }
     return _made(kafka.consumer, known | settings.kafka.config)
+
+
+def uncommitted_reader(
+    settings: Settings, errors: ErrorLog | None = None, kafka: Kafka = KAFKA
+) -> Callable[[], Consumer]:
+    """Makes a reader that sees open transactions too when it is first called, and gives that one from then on."""
+    return cache(partial(reading_consumer, settings, errors, kafka=kafka, isolation_level="read_uncommitted"))
 
 
 def check_properties(settings: Settings) -> None:

@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 from confluent_kafka import Consumer, TopicPartition
 
 from explain_sidecar.kafka.clock import Clock
+from explain_sidecar.kafka.sent import Sent
+from explain_sidecar.kafka.totals import Totals
 from explain_sidecar.kafka.transaction import MAX_KEPT_BYTES, Transaction
 from explain_sidecar.kafka.watch import Asked, TopicWatch
 from explain_sidecar.settings import TRANSACTION_TIMEOUT_MS, Settings
@@ -20,7 +22,7 @@ P = TypeVar("P")
 
 
 class Commits(ABC, Generic[P]):
-    """The transactions of a worker. ``group`` is its consumer, whose membership each commit depends on.
+    """The transactions of a worker. ``group`` is its consumer, whose membership each commit depends on; ``totals`` counts them.
 
     ``behind``: whether more input waits than a turn of the loop takes in.
     """
@@ -33,31 +35,33 @@ class Commits(ABC, Generic[P]):
         transaction: Transaction,
         group: Consumer,
         watch: TopicWatch,
+        totals: Totals,
         clock: Clock,
     ) -> None:
         self._most = settings.commit.max_records
         seconds, most = settings.commit.interval_ms / 1000, TRANSACTION_TIMEOUT_MS / 2000
         self._intervals = seconds, min(BEHIND_TIMES * seconds, most)
-        self._transaction = transaction
-        self._group = group
-        self._watch = watch
-        self._clock = clock
+        self.transaction = transaction
+        self.group = group
+        self.watch = watch
+        self.totals = totals
+        self.clock = clock
         self._begun_at = 0.0
         self._records = 0
 
     @property
     def wait_seconds(self) -> float | None:
         """How long the open transaction may still wait for input; None where none is open."""
-        if not self._transaction.open:
+        if not self.transaction.open:
             return None
-        return self._begun_at + self._intervals[self.behind] - self._clock.monotonic()
+        return self._begun_at + self._intervals[self.behind] - self.clock.monotonic()
 
     def full(self, now: float) -> bool:
         """Whether the open transaction, if there is one, has waited or holds enough."""
-        return self._transaction.open and (
+        return self.transaction.open and (
             now - self._begun_at >= self._intervals[self.behind]
             or self._records >= self._most
-            or self._transaction.kept_bytes > MAX_KEPT_BYTES
+            or self.transaction.kept_bytes > MAX_KEPT_BYTES
         )
 
     def room(self) -> int:
@@ -65,8 +69,8 @@ class Commits(ABC, Generic[P]):
         return self._most - self._records
 
     def due(self, owned: Collection[P]) -> bool:
-        if self._transaction.open:
-            return self.full(self._clock.monotonic())
+        if self.transaction.open:
+            return self.full(self.clock.monotonic())
         return any(map(self.moved, owned))  # after an abort
 
     @abstractmethod
@@ -80,19 +84,19 @@ class Commits(ABC, Generic[P]):
     def _count(self, records: int = 1) -> None:
         """Records of the input become part of the transaction."""
         self._records += records
-        if not self._transaction.open:
-            self._begun_at = self._clock.monotonic()
+        if not self.transaction.open:
+            self._begun_at = self.clock.monotonic()
 
     def _begin(self, moved: Collection[P]) -> Asked | None:
         """What the commit is to be confirmed by; None where there is nothing to commit."""
-        if not moved and not self._transaction.open and not self._transaction.kept:
+        if not moved and not self.transaction.open and not self.transaction.kept:
             return None
-        self._transaction.begin()
-        return self._watch.ask()
+        self.transaction.begin()
+        return self.watch.ask()
 
-    def _end(self, offsets: Sequence[TopicPartition], asked: Asked) -> float:
-        """Commit with these offsets; how many seconds that took. Raises ``Aborted``."""
-        started = self._clock.monotonic()
-        self._transaction.commit([*offsets], self._group, confirm=lambda: self._watch.confirm(asked))
+    def _end(self, offsets: Sequence[TopicPartition], asked: Asked, published: Sequence[Sent] = ()) -> None:
+        """Commit with these offsets; ``published`` is counted by what it is. Raises ``Aborted``."""
+        started = self.clock.monotonic()
+        self.transaction.commit([*offsets], self.group, confirm=lambda: self.watch.confirm(asked))
         self._records = 0
-        return self._clock.monotonic() - started
+        self.totals.committed(self.clock.monotonic() - started, published)

@@ -30,9 +30,8 @@ class FoldCommits(Commits[OwnedPartition]):
         totals: Totals,
         clock: Clock,
     ) -> None:
-        super().__init__(settings, transaction, group, watch, clock)
+        super().__init__(settings, transaction, group, watch, totals, clock)
         self._checkpoints = settings.topics.checkpoints
-        self._totals = totals
         self._cadence = Cadence(settings.checkpoint, clock)
 
     def moved(self, partition: OwnedPartition) -> bool:
@@ -42,13 +41,13 @@ class FoldCommits(Commits[OwnedPartition]):
         if any(partition.copied for partition in owned):  # stored before its first record comes
             return True
         # Dirty without a transaction: a partition that has just begun, or an abort.
-        return super().due(owned) or (not self._transaction.open and bool(self._cadence.due(_running(owned))))
+        return super().due(owned) or (not self.transaction.open and bool(self._cadence.due(_running(owned))))
 
     def publish(self, partition: int, outputs: list[Output], records: int) -> None:
         """Send the outputs of so many input records, if any. Raises ``Aborted``."""
         self._count(records)
-        if outputs or not self._transaction.open:
-            self._transaction.publish(partition, outputs)
+        if outputs or not self.transaction.open:
+            self.transaction.publish(partition, outputs)
 
     def commit(
         self, owned: Collection[OwnedPartition], saved: Collection[OwnedPartition] | None = None
@@ -77,23 +76,22 @@ class FoldCommits(Commits[OwnedPartition]):
         asked = self._begin(moved)
         if asked is None:
             return
-        started = self._clock.monotonic()
+        started = self.clock.monotonic()
         locations = {partition.partition: self._save(partition) for partition in saved}
         if locations:
-            self._transaction.flush()
-            self._totals.stored(len(locations), self._clock.monotonic() - started)
+            self.transaction.flush()
+            self.totals.stored(len(locations), self.clock.monotonic() - started)
         offsets = [partition.offset(locations.get(partition.partition)) for partition in moved]
-        published = self._transaction.kept
-        self._totals.committed(self._end(offsets, asked), published)
+        self._end(offsets, asked, self.transaction.kept)
         for partition in moved:
             partition.committed(locations.get(partition.partition))
 
     def _save(self, owned: OwnedPartition) -> Location:
         """Send a snapshot; its offsets are known once the transaction is flushed."""
-        started = self._clock.monotonic()
+        started = self.clock.monotonic()
         records, ends, size = owned.snapshot()
-        offsets = self._transaction.send_all(self._checkpoints, owned.partition, records)
-        self._cadence.spent(owned.partition, self._clock.monotonic() - started, size)
+        offsets = self.transaction.send_all(self._checkpoints, owned.partition, records)
+        self._cadence.spent(owned.partition, self.clock.monotonic() - started, size)
         assert owned.state is not None
         return Location(offsets, owned.state.next_offset, ends)
 

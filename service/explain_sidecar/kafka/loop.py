@@ -13,7 +13,6 @@ from itertools import islice
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import foreign_code
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.fold.version_source import VersionSource
@@ -27,6 +26,7 @@ from explain_sidecar.kafka.clients import (
     admin_client,
     group_consumer,
     reading_consumer,
+    uncommitted_reader,
     worker_name,
 )
 from explain_sidecar.kafka.ends import PartitionEnds
@@ -35,7 +35,6 @@ from explain_sidecar.kafka.fold_commits import FoldCommits
 from explain_sidecar.kafka.hidden import Readers
 from explain_sidecar.kafka.lifecycle import Held, OwnedPartition
 from explain_sidecar.kafka.member import Member
-from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.past import Past
 from explain_sidecar.kafka.recovery import Cluster
 from explain_sidecar.kafka.report import Report, partition_report
@@ -75,7 +74,7 @@ class Worker(Member[OwnedPartition]):
         if warning:
             log.warning(warning)
         self._topics = topics
-        self._watch = TopicWatch(
+        watch = TopicWatch(
             topics, {f"topics.{name}": topic for name, topic in described.items()}, kafka.clock
         )
         self._partitions = self._topic.partitions
@@ -87,19 +86,14 @@ class Worker(Member[OwnedPartition]):
                 "kafka.group_protocol is consumer: the brokers decide how late an instance that dies is noticed, 45 s by default; `check` says it"
             )
         # A fetch that waits for records at the end of a topic would keep waiting what is asked next, some thirty times for eight partitions.
-        self._reader = reading_consumer(settings, self._errors, kafka=kafka, fetch_wait_max_ms=0)
-        self._connect_to_leaders()
+        reader = reading_consumer(settings, self._errors, kafka=kafka, fetch_wait_max_ms=0)
         self._cluster = Cluster(
             settings,
             self._topic.id,
             self._keys,
             consumer,
-            self._reader,
-            cache(
-                partial(
-                    reading_consumer, settings, self._errors, kafka=kafka, isolation_level="read_uncommitted"
-                )
-            ),
+            reader,
+            uncommitted_reader(settings, self._errors, kafka),
             self._envelope.read,
             schema_source(settings),
             VersionSource(settings, kafka.clock.monotonic).find,
@@ -122,18 +116,10 @@ class Worker(Member[OwnedPartition]):
         self._undecided_at = 0.0
         transaction = Transaction(settings, name, self._errors, alive, kafka, self._unseen)
         totals = Totals(settings.topics)
-        commits = FoldCommits(settings, transaction, consumer, self._watch, totals, kafka.clock)
+        commits = FoldCommits(settings, transaction, consumer, watch, totals, kafka.clock)
         self._publish, self._room = commits.publish, commits.room
-        super().__init__(
-            {self._topic.name: "topics.records"},
-            consumer,
-            transaction,
-            commits,
-            totals,
-            alive,
-            kafka.clock,
-            Namesakes(settings, slot, consumer, kafka.clock),
-        )
+        super().__init__(settings, slot, alive, {self._topic.name: "topics.records"}, commits, reader)
+        self._connect_to_leaders()
 
     def _gone(self, owned: OwnedPartition) -> None:
         self._looks.pop(owned.partition, None)
@@ -207,7 +193,7 @@ class Worker(Member[OwnedPartition]):
                 self._owned[owned.partition] = self._own(owned.partition)
 
     def _look(self) -> None:
-        self._watch.look()
+        super()._look()
         for partition in self._stalls.look(self._owned.values(), bool(self._waiting) or self._commits.behind):
             stalled = self._owned[partition]
             log.warning(
@@ -226,7 +212,7 @@ class Worker(Member[OwnedPartition]):
                 self._consumer.incremental_assign(owned.consume())
 
     def _close(self) -> None:
-        self._reader.close()
+        super()._close()
         if self._spans is not None:
             self._spans.close()
 
@@ -267,8 +253,7 @@ class Worker(Member[OwnedPartition]):
     def _at_end(self, owned: OwnedPartition, message: Message) -> None:
         owned.at_end(message.offset())  # type: ignore[arg-type]
 
-    def _overtaken(self, topic: str, partition: int) -> str:
-        self._watch.confirm(self._watch.ask())  # a topic that was created again is shorter
+    def _overtaken(self, partition: int) -> str:
         return f"begin a new epoch: explain-sidecar reset --partition {partition} --yes"
 
     def _assigned(self, consumer: Consumer, partitions: list[int]) -> None:
@@ -292,19 +277,10 @@ class Worker(Member[OwnedPartition]):
             partitions=[partition_report(partition, self.totals, read) for partition in owned],
             hidden=list(self._readers.hidden),
             throttled=self._errors.throttled,
-            topic_ids=self._watch.ids,
         )
 
     # --- ends ----------------------------------------------------------------------------------------------------
 
     def _end_offsets(self) -> dict[int, int]:
-        ends = {}
-        for partition in range(self._topic.partitions):
-            where = TopicPartition(self._topic.name, partition)
-            try:
-                ends[partition] = self._reader.get_watermark_offsets(where, timeout=10)[1]
-            except KafkaException as error:
-                raise UserError(
-                    f"topics.records: {self._topic.name!r} partition {partition}: {error.args[0].str()}"
-                ) from None
-        return ends
+        name, count = self._topic.name, self._topic.partitions
+        return {partition: self._end_of(name, partition) for partition in range(count)}

@@ -12,19 +12,19 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from explain_sidecar.crash_points import reach
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.records import InputRecord
-from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
+from explain_sidecar.kafka.clock import SLICE_SECONDS
 from explain_sidecar.kafka.commits import Commits
 from explain_sidecar.kafka.errors import Aborted, Fatal
 from explain_sidecar.kafka.input import Received, received
 from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.report import Report
-from explain_sidecar.kafka.totals import Phase, Totals
-from explain_sidecar.kafka.transaction import Transaction
+from explain_sidecar.kafka.totals import Phase
+from explain_sidecar.settings import Settings
 
 MAX_BATCH = 1_000
 JOIN_GRACE_SECONDS = 5.0
@@ -68,28 +68,25 @@ P = TypeVar("P", bound=Owned)
 class Member(ABC, Generic[P]):
     """Owns the partitions that the group gives it, until ``stopping`` is set or all of them are caught up.
 
-    ``inputs``: the setting that names each topic that is read; the group shares out the first.
+    ``inputs``: the setting that names each topic that is read; the group shares out the first. ``reader`` is closed at the end.
     """
 
     def __init__(
         self,
-        inputs: Mapping[str, str],
-        consumer: Consumer,
-        transaction: Transaction,
-        commits: Commits[P],
-        totals: Totals,
+        settings: Settings,
+        slot: int,
         alive: Callable[[], None],
-        clock: Clock,
-        namesakes: Namesakes,
+        inputs: Mapping[str, str],
+        commits: Commits[P],
+        reader: Consumer,
     ) -> None:
         self._inputs = inputs
-        self._consumer = consumer
-        self._transaction = transaction
         self._commits = commits
-        self.totals = totals
+        self._consumer, self._transaction = commits.group, commits.transaction
+        self._watch, self.totals, self._clock = commits.watch, commits.totals, commits.clock
+        self._reader = reader
         self._alive = alive
-        self._clock = clock
-        self._namesakes = namesakes
+        self._namesakes = Namesakes(settings, slot, self._consumer, self._clock)
         self._owned: dict[int, P] = {}
         self._waiting: deque[Received] = deque()
         self._failure: BaseException | None = None
@@ -145,6 +142,7 @@ class Member(ABC, Generic[P]):
             dead_letters=self.totals.dead_letters.copy(),
             steps=self.totals.steps,
             commits=self.totals.commits,
+            topic_ids=self._watch.ids,
             **others,
         )
 
@@ -166,18 +164,29 @@ class Member(ABC, Generic[P]):
     def _end_offsets(self) -> Mapping[int, Any]:
         """Where the input of each partition ends now, for ``reached``."""
 
+    def _end_of(self, topic: str, partition: int) -> int:
+        """Where a partition of an input ends now. Raises ``UserError`` where no broker says it."""
+        try:
+            return self._reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
+        except KafkaException as error:
+            raise UserError(
+                f"{self._inputs[topic]}: {topic!r} partition {partition}: {error.args[0].str()}"
+            ) from None
+
     @abstractmethod
-    def _overtaken(self, topic: str, partition: int) -> str:
+    def _overtaken(self, partition: int) -> str:
         """What to do where retention deleted records before they were taken in."""
 
     def _look(self) -> None:
         """Periodic work, once a turn."""
+        self._watch.look()
 
     def _recover_torn(self) -> None:
         """Recover partitions whose last commit readers do not see."""
 
     def _close(self) -> None:
         """The end of the loop, whatever ended it."""
+        self._reader.close()
 
     # --- input ---------------------------------------------------------------------------------------------------
 
@@ -256,7 +265,8 @@ class Member(ABC, Generic[P]):
             if (owned := self._consumer_of(partition)) is not None:
                 self._at_end(owned, message)
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            remedy = self._overtaken(topic, partition)
+            self._watch.confirm(self._watch.ask())  # a topic that was created again is shorter
+            remedy = self._overtaken(partition)
             raise UserError(
                 f"{topic} partition {partition}: {error.str()}: retention deleted records before they were folded; "
                 f"give the topic a longer retention, and {remedy}"

@@ -21,13 +21,15 @@ from explain_sidecar.fold.sizes import HEADROOM
 from explain_sidecar.kafka.clients import CONNECT_SECONDS, KAFKA, ErrorLog, Kafka, admin_client, unreachable
 from explain_sidecar.settings import Settings
 
-_CHECKPOINT_CONFIG = {
+COMPACTED = {
     "cleanup.policy": "compact",
     "segment.bytes": str(64 * 2**20),
     "segment.ms": str(10 * 60 * 1000),
     "max.compaction.lag.ms": str(60 * 60 * 1000),
-    "max.message.bytes": "1048588",
 }
+"""Of a topic that a restore reads: what was replaced is soon gone from it."""
+
+_CHECKPOINT_CONFIG = COMPACTED | {"max.message.bytes": "1048588"}
 
 NO_ID = str(Uuid(0, 0))
 """What brokers that give topics no ids answer: Apache Kafka before 2.8, and some others that speak its protocol."""
