@@ -162,7 +162,7 @@ def followed(writer: Writer, partitions: int, messages: int) -> Iterator[Dashboa
         print(f"{partitions} partitions × {messages} messages read in {seconds:.1f} s: the server has {full:.1f} MB, "
               f"of which {full - own:.1f} MB are files such as libraries; {full - empty:.1f} MB more than without messages")  # fmt: skip
         site = Dashboard(settings)
-        with site.following():
+        with site.feed.following():
             while not all_read(site.feed, partitions, messages):
                 time.sleep(0.05)
             yield site

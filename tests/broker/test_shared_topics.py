@@ -100,15 +100,12 @@ def test_the_commands_and_the_dashboard_show_one_of_them(shared: list[Pipeline])
 def _check_dashboard(line: Pipeline, newest: list[str]) -> None:
     """The dashboard comes to know the newest explanation of each partition, all dead letters, and no break of a chain."""
     feed = Feed(line.settings)
-    feed.start()
-    try:
+    with feed.following():
         line.wait_for(lambda: _newest(feed) == newest)
         line.wait_for(lambda: feed.letter_classes.total() >= BAD_RECORDS)
         line.wait_for(lambda: all(partition.lag == 0 for partition in feed.partitions.values()))
         assert feed.letter_classes.total() == BAD_RECORDS
         assert [partition.broken for partition in feed.partitions.values()] == [None, None]
-    finally:
-        feed.stop()
 
 
 def _newest(feed: Feed) -> list[str]:

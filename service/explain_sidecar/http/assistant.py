@@ -37,11 +37,8 @@ def serve(settings: Settings) -> None:
     settings.servers  # noqa: B018  the message about a missing address, before anything else
     feed = Feed(settings, unread=(*UNREAD, "predictions"))  # no tool tells of single records
     server = server_of(feed)
-    feed.start()
-    try:
+    with feed.following():
         server.run("stdio")
-    finally:
-        feed.stop()
 
 
 def server_of(feed: Feed) -> MCPServer:

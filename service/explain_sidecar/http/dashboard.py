@@ -37,15 +37,6 @@ class Dashboard:
             Mount("/static", StaticFiles(directory=FILES)),
         ]
 
-    @contextmanager
-    def following(self) -> Iterator[None]:
-        """Read the topics within the block."""
-        self.feed.start()
-        try:
-            yield
-        finally:
-            self.feed.stop()
-
     def stop(self) -> None:
         """End the open event streams."""
         self.feed.stop()
@@ -69,11 +60,9 @@ class Dashboard:
 def served(settings: Settings, sock: socket) -> Iterator[str]:
     """Serve the dashboard alone within the block; gives its address."""
     site = Dashboard(settings)
-    with site.following(), serving(site.routes, sock, settings.http):
-        try:
-            yield address(sock)
-        finally:
-            site.stop()
+    # The feed stops before the server, which waits for the event streams to end.
+    with serving(site.routes, sock, settings.http), site.feed.following():
+        yield address(sock)
 
 
 def dashboard(settings: Settings, *, browser: bool = False) -> None:

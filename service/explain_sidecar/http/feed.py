@@ -6,7 +6,8 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -99,8 +100,14 @@ class Feed:
         self._json = json_reader(registry_of(settings))
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def start(self) -> None:
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Read the topics within the block."""
         self._thread.start()
+        try:
+            yield
+        finally:
+            self.stop()
 
     def stop(self) -> None:
         self.stopping = True

@@ -47,7 +47,7 @@ class Site:
 
     def following(self) -> AbstractContextManager[None]:
         """Fill the dashboard within the block."""
-        return self._dashboard.following() if self._dashboard else nullcontext()
+        return self._dashboard.feed.following() if self._dashboard else nullcontext()
 
 
 @contextmanager
