@@ -76,13 +76,16 @@ class ProtobufSchema:
         """Whether there is a message of this full name."""
         return name in self._names
 
-    def reader(self, name: str) -> Read:
-        """A reader of messages of this full name. Raises ``SchemaProblem`` where there is none."""
+    def message(self, name: str) -> Any:
+        """The library's class of messages of this full name. Raises ``SchemaProblem`` where there is none."""
         if name not in self._names:
             raise SchemaProblem(f"it has no message {name!r}; it has {', '.join(self.names)}")
-        descriptor = self._pool.FindMessageTypeByName(name)
-        convert = self._plan(descriptor)
-        parse = message_factory.GetMessageClass(descriptor).FromString
+        return message_factory.GetMessageClass(self._pool.FindMessageTypeByName(name))
+
+    def reader(self, name: str) -> Read:
+        """A reader of messages of this full name. Raises ``SchemaProblem`` where there is none."""
+        message = self.message(name)
+        parse, convert = message.FromString, self._plan(message.DESCRIPTOR)
 
         def read(body: bytes) -> dict[str, Any]:
             try:

@@ -49,11 +49,11 @@ class RegistryClient:
     def schema(self, key: str) -> Any:
         """The schema under a number or a GUID; None where there is none."""
         by = self.client.get_schema if key.isdecimal() else self.client.get_schema_by_guid
-        return self._with_text(self._found(by, int(key) if key.isdecimal() else key))
+        return self._with_text(self.ask(None, by, int(key) if key.isdecimal() else key))
 
     def version(self, subject: str, version: int) -> Any:
         """The schema that a subject has under a version; None where there is none."""
-        found = self._found(self.client.get_version, subject, version)
+        found = self.ask(None, self.client.get_version, subject, version)
         return None if found is None else self._with_text(found.schema)
 
     def _with_text(self, found: Any) -> Any:
@@ -69,22 +69,14 @@ class RegistryClient:
         number: int = self.ask(subject, self.client.register_schema, subject, Schema(text, schema_type=kind))
         return number
 
-    def _found(self, ask: Callable[..., Any], *arguments: Any) -> Any:
+    def ask(self, subject: str | None, ask: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of a call of the client. Raises ``UserError`` where it fails. ``subject``: the one that must have a schema; None where there need be none, which gives None."""
         try:
             return ask(*arguments)
         except self._error as error:
-            if error.http_status_code == _NOT_FOUND:
+            if error.http_status_code == _NOT_FOUND and subject is None:
                 return None
-            self._refused("", error)
-        except Exception as error:
-            self._silent(error)
-
-    def ask(self, subject: str, ask: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of a call of the client. Raises ``UserError`` where it fails. ``subject``: the subject of the call, if any."""
-        try:
-            return ask(*arguments)
-        except self._error as error:
-            self._refused(subject, error)
+            self._refused(subject or "", error)
         except Exception as error:
             self._silent(error)
 

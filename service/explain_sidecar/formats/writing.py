@@ -108,17 +108,13 @@ def _json(text: str, validate: bool) -> Write:
 
 def _protobuf(files: bytes, name: str | None) -> tuple[Write, str]:
     """What writes a message, by default the first one, and the file of it as registries take one that is not text."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+    from google.protobuf import descriptor_pb2, json_format
 
     from explain_sidecar.formats.protobuf import ProtobufSchema
 
     known = ProtobufSchema(files)
-    known.reader(name or known.names[0])  # there is such a message
-    found = descriptor_pb2.FileDescriptorSet.FromString(files).file
-    pool = descriptor_pool.DescriptorPool()
-    for file in found:
-        pool.Add(file)
-    make = message_factory.GetMessageClass(pool.FindMessageTypeByName(name or known.names[0]))
+    make = known.message(name or known.names[0])
+    last = descriptor_pb2.FileDescriptorSet.FromString(files).file[-1]
 
     def write(record: Mapping[str, Any]) -> bytes:
         try:
@@ -127,4 +123,4 @@ def _protobuf(files: bytes, name: str | None) -> tuple[Write, str]:
             raise SchemaProblem(str(error)) from None
         return data
 
-    return write, base64.b64encode(found[-1].SerializeToString()).decode()
+    return write, base64.b64encode(last.SerializeToString()).decode()
