@@ -130,3 +130,14 @@ def test_a_worker_that_hung_is_said_to_have_hung(
 ) -> None:
     assert supervised(HANGS) == 1
     assert "worker 0 showed no sign of life and was ended" in capsys.readouterr().err
+
+
+def test_the_process_that_forks_ends_quietly_where_the_supervisor_is_killed_before_it_hears_of_a_worker() -> (
+    None
+):
+    program = (
+        "import os, select; from explain_sidecar.forks import Forks; forks = Forks(); forks.start(['--slot', '0', '--stage', 'join'], None); "
+        "select.select([forks._control], [], []); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -9 and "Traceback" not in done.stderr
