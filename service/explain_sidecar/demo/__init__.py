@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 import time
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
@@ -271,10 +270,6 @@ class _Steps:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._started = time.monotonic()
-        self._lock = threading.Lock()
 
     def done(self, text: str) -> None:
-        with self._lock:
-            self._console.print(
-                f"[dim]{time.monotonic() - self._started:6.1f} s[/dim]  {text}", highlight=False
-            )
+        self._console.print(f"[dim]{time.monotonic() - self._started:6.1f} s[/dim]  {text}", highlight=False)

@@ -168,15 +168,11 @@ def first(names: Sequence[Any]) -> str:
     return ", ".join(map(str, names[:10])) + more
 
 
-def classes_of(settings: ModelSettings) -> list[Any]:
-    """The labels that the model has from the start; none for a model that learns its labels."""
-    return [] if settings.uri is None else list(artefact(settings).classes or ())
-
-
 def labels_of(settings: Settings) -> list[Any]:
-    """The labels that a model has from the start, in the order of their codes; records may have no others."""
-    file = challenger_artefact(settings)
-    return classes_of(settings.model) or list(file.classes or () if file else ())
+    """The labels that a model's file has, else the challenger's, in the order of their codes: records may have no others; none for models that learn them."""
+    own = None if settings.model.uri is None else artefact(settings.model)
+    files = (own, challenger_artefact(settings))
+    return next((list(file.classes) for file in files if file is not None and file.classes), [])
 
 
 def challenger_artefact(settings: Settings) -> Artefact | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -147,8 +146,3 @@ def _cache() -> Cache:
     from rocksdict import Cache
 
     return Cache(CACHE_BYTES)
-
-
-def delete(folder: Path) -> None:
-    """Forget what a folder holds; it must not be open."""
-    shutil.rmtree(folder, ignore_errors=True)

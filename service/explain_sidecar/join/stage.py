@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from explain_sidecar.join.joiner import Rules
 from explain_sidecar.join.pace import Pace
 from explain_sidecar.join.partition import JoinCluster, JoinPartition
 from explain_sidecar.join.partitioner import partition_of
-from explain_sidecar.join.rocks import Rocks, delete
+from explain_sidecar.join.rocks import Rocks
 from explain_sidecar.join.topics import JoinTopics, join_settings, prepare
 from explain_sidecar.kafka.clients import (
     KAFKA,
@@ -304,5 +305,5 @@ def _open(folder: Path, partition: int, fresh: bool) -> Rocks:
     """RocksDB in the worker's own folder: another worker on this machine may have owned the partition before."""
     path = folder / str(partition)
     if fresh:
-        delete(path)
+        shutil.rmtree(path, ignore_errors=True)
     return Rocks(path)

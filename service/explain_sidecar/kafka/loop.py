@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache, partial
 from itertools import islice
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 
 from explain_sidecar.fold.models import foreign_code
 from explain_sidecar.fold.records import InputRecord
@@ -184,7 +184,7 @@ class Worker(Member[OwnedPartition]):
         ]
         self._torn = set()
         if torn:
-            self._release(self._consumer, torn)
+            self._release(torn)
             for owned in torn:
                 log.warning(
                     "the transaction that was committed last is not whole for readers: the partition recovers, and publishes what they do not see",
@@ -256,13 +256,13 @@ class Worker(Member[OwnedPartition]):
     def _overtaken(self, partition: int) -> str:
         return f"begin a new epoch: explain-sidecar reset --partition {partition} --yes"
 
-    def _assigned(self, consumer: Consumer, partitions: list[int]) -> None:
+    def _assigned(self, partitions: list[int]) -> None:
         if partitions and max(partitions) >= self._partitions:
             described = self._topics.prepare()
             for topic in described.values():
                 self._reader.list_topics(topic.name, timeout=CONNECT_SECONDS)
             self._partitions = max(described["records"].partitions, max(partitions) + 1)
-        super()._assigned(consumer, partitions)
+        super()._assigned(partitions)
 
     def _own(self, partition: int) -> OwnedPartition:
         return OwnedPartition(self._cluster, partition)

@@ -107,9 +107,9 @@ class Member(ABC, Generic[P]):
             self._targets = self._end_offsets()
         self._consumer.subscribe(
             [next(iter(self._inputs))],
-            on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_lost,
+            on_assign=self._guarded(self._assigned),
+            on_revoke=self._guarded(self._revoked),
+            on_lost=self._guarded(self._lost),
         )
         try:
             while not self.stopping and not self._caught_up():
@@ -309,23 +309,17 @@ class Member(ABC, Generic[P]):
         if ready:
             self._consumer.incremental_assign([place for owned in ready for place in owned.consume()])
 
-    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._guarded(lambda: self._assigned(consumer, [partition.partition for partition in partitions]))
-
-    def _assigned(self, consumer: Consumer, partitions: list[int]) -> None:
+    def _assigned(self, partitions: list[int]) -> None:
         reach("rebalance.assign")
         # Nothing is fetched before the state is restored: _advance assigns each partition with its offset.
-        consumer.incremental_assign([])
+        self._consumer.incremental_assign([])
         self._joined_at = self._joined_at or self._clock.monotonic()
         for partition in partitions:
             log.info("assigned", extra={"partition": partition})
             self._owned[partition] = self._own(partition)
         self.totals.rebalanced()
 
-    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._guarded(lambda: self._revoked(consumer, [partition.partition for partition in partitions]))
-
-    def _revoked(self, consumer: Consumer, partitions: list[int]) -> None:
+    def _revoked(self, partitions: list[int]) -> None:
         reach("rebalance.revoke")
         leaving = [self._owned[partition] for partition in partitions if partition in self._owned]
         try:
@@ -337,23 +331,19 @@ class Member(ABC, Generic[P]):
                 partitions,
                 error,
             )
-        self._release(consumer, leaving)
+        self._release(leaving)
 
-    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._guarded(lambda: self._lost(consumer, [partition.partition for partition in partitions]))
-
-    def _lost(self, consumer: Consumer, partitions: list[int]) -> None:
+    def _lost(self, partitions: list[int]) -> None:
         log.warning(
             "lost partitions %s: this worker was away for longer than the session timeout", partitions
         )
         self._transaction.abort()
-        leaving = [self._owned[partition] for partition in partitions if partition in self._owned]
-        self._release(consumer, leaving)
+        self._release([self._owned[partition] for partition in partitions if partition in self._owned])
 
-    def _release(self, consumer: Consumer, leaving: list[P]) -> None:
+    def _release(self, leaving: list[P]) -> None:
         if leaving and self._transaction.kept:
             self._transaction.abort()
-        consumer.incremental_unassign([partition for owned in leaving for partition in owned.inputs()])
+        self._consumer.incremental_unassign([partition for owned in leaving for partition in owned.inputs()])
         gone = {owned.partition for owned in leaving}
         gc.unfreeze()  # what may have cycles in it can be freed again
         for partition in gone:
@@ -366,12 +356,18 @@ class Member(ABC, Generic[P]):
     def _gone(self, owned: P) -> None:
         """A partition was revoked."""
 
-    def _guarded(self, callback: Callable[[], None]) -> None:
+    def _guarded(
+        self, callback: Callable[[list[int]], None]
+    ) -> Callable[[Consumer, list[TopicPartition]], None]:
         """An exception in a callback is raised by the loop: librdkafka would swallow or mangle it."""
-        try:
-            callback()
-        except BaseException as error:
-            self._failure = self._failure or error
+
+        def called(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            try:
+                callback([partition.partition for partition in partitions])
+            except BaseException as error:
+                self._failure = self._failure or error
+
+        return called
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
