@@ -14,11 +14,9 @@ from uuid import UUID
 
 import orjson
 
-from explain_sidecar.formats.errors import BadRecord, SchemaProblem
+from explain_sidecar.formats.errors import BadRecord, Read, SchemaProblem
 from explain_sidecar.formats.names import Names
 from explain_sidecar.formats.paths import levels
-
-Read = Callable[[bytes], dict[str, Any]]
 
 MAX_DEPTH = 64
 """Levels of a schema. fastavro calls itself at each level of a value and nothing there bounds how deep; deep enough is a crash."""

@@ -1,8 +1,14 @@
-"""Why a record cannot be read."""
+"""What is common to all formats: how a value is read, and why it cannot be."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 Headers = tuple[tuple[str, bytes | None], ...]
+
+Read = Callable[[bytes], dict[str, Any]]
+"""Makes a dictionary of JSON types of a bare value. Raises ``BadRecord``."""
 
 MAX_MESSAGE = 1_000
 """Longest error message of a bad record, in characters: its dead letter must fit into the topic."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
 from explain_sidecar.errors import SettingsError, UserError
 from explain_sidecar.formats.avro import AvroSchema, sources
-from explain_sidecar.formats.errors import SchemaProblem
+from explain_sidecar.formats.errors import Read, SchemaProblem
 from explain_sidecar.formats.json_schema import JsonSchema
 from explain_sidecar.settings import FormatSettings
 
@@ -55,7 +55,7 @@ class SchemaFile:
         except (SchemaProblem, UnicodeDecodeError, orjson.JSONDecodeError, orjson.JSONEncodeError) as error:
             raise SettingsError(f"{self._where}: {error}") from None
 
-    def reader(self) -> tuple[Callable[[bytes], dict[str, Any]], str | None]:
+    def reader(self) -> tuple[Read, str | None]:
         """A reader of values without a frame, and the name of their type."""
         if self.json is not None:
             return self.json.read, self.json.title

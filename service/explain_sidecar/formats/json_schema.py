@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
@@ -10,8 +9,6 @@ import orjson
 
 from explain_sidecar.formats.errors import BadRecord, SchemaProblem
 from explain_sidecar.formats.paths import levels
-
-Read = Callable[[bytes], dict[str, Any]]
 
 MAX_COST = 100_000_000
 """Largest product of a schema's units and a value's bytes; some four seconds, where all is at its worst."""

@@ -15,10 +15,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
 from google.protobuf.message import DecodeError
 
-from explain_sidecar.formats.errors import BadRecord, SchemaProblem
+from explain_sidecar.formats.errors import BadRecord, Read, SchemaProblem
 from explain_sidecar.formats.names import Names
 
-Read = Callable[[bytes], dict[str, Any]]
 Convert = Callable[[Any], Any]
 
 _WELL_KNOWN = "google.protobuf."

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from explain_sidecar.formats.avro import AvroSchema
-from explain_sidecar.formats.errors import BadRecord, Headers, SchemaProblem
+from explain_sidecar.formats.errors import BadRecord, Headers, Read, SchemaProblem
 from explain_sidecar.formats.files import SchemaFile
 from explain_sidecar.formats.framing import SIMPLE, message_path, unframe
 from explain_sidecar.formats.json_schema import JsonSchema, read_json
@@ -14,11 +14,14 @@ from explain_sidecar.formats.names import Names
 from explain_sidecar.formats.schemas import FULL_BYTES, MAX_SCHEMAS, Kind, Schemas, StoredSchema
 from explain_sidecar.settings import Format, FormatSettings
 
+Reader = tuple[Read, str | None]
+"""What reads the values of a type, and the type's full name in its schema, if any."""
+
 Found = tuple[dict[str, Any], str | None]
 """The content of a value, and the full name of its type in its schema, if any."""
 
-PLAIN: dict[Format, Callable[[bytes], dict[str, Any]]] = {"json": read_json}
-"""The formats without a schema, and what reads them. Raises ``BadRecord``."""
+PLAIN: dict[Format, Read] = {"json": read_json}
+"""The formats without a schema, and what reads them."""
 
 KINDS: dict[Format, Kind] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
 """What a registry calls the schemas of a format."""
@@ -36,24 +39,22 @@ class ValueReader:
         self._format = settings.format
         self._names = Names()
         self._compiled: dict[str, Any] = {}
-        self._readers: dict[Any, tuple[Callable[[bytes], dict[str, Any]], str | None]] = {}
+        self._readers: dict[Any, Reader] = {}
         self._frame = SIMPLE + (settings.format == "protobuf")
-        self._framed: dict[bytes, tuple[Callable[[bytes], dict[str, Any]], str | None]] = {}
+        self._framed: dict[bytes, Reader] = {}
         self._file = None if settings.schema_file is None else SchemaFile(settings, section)
         self.read: Callable[[bytes, Headers], Found] = self._choose(settings.framed)
 
     def _choose(self, framed: bool) -> Callable[[bytes, Headers], Found]:
         if self._file is not None and (not framed or self._format == "json_schema"):
-            reader = self._file.reader()
-            if framed:
-                return lambda value, headers: (reader[0](unframe(value, headers).body), reader[1])
-            return lambda value, headers: (reader[0](value), reader[1])
-        plain = PLAIN.get(self._format)
-        if plain is not None:
-            if framed:
-                return lambda value, headers: (plain(unframe(value, headers).body), None)
-            return lambda value, headers: (plain(value), None)
-        return self._read_framed
+            read, name = self._file.reader()
+        elif self._format in PLAIN:
+            read, name = PLAIN[self._format], None
+        else:
+            return self._read_framed
+        if framed:
+            return lambda value, headers: (read(unframe(value, headers).body), name)
+        return lambda value, headers: (read(value), name)
 
     def _read_framed(self, value: bytes, headers: Headers) -> Found:
         """Frames before the value are mostly the same few bytes, whose reader is found without taking them apart."""
@@ -71,7 +72,7 @@ class ValueReader:
             self._framed[value[: self._frame]] = reader
         return reader[0](body), reader[1]
 
-    def _reader(self, key: str) -> tuple[Callable[[bytes], dict[str, Any]], str | None]:
+    def _reader(self, key: str) -> Reader:
         schema = self._find(key)
         if isinstance(schema, JsonSchema):
             reader = (schema.read, schema.title)
@@ -82,9 +83,7 @@ class ValueReader:
         self._readers[key] = reader
         return reader
 
-    def _message_reader(
-        self, key: str, path: tuple[int, ...]
-    ) -> tuple[Callable[[bytes], dict[str, Any]], str]:
+    def _message_reader(self, key: str, path: tuple[int, ...]) -> Reader:
         schema = self._find(key)
         name = schema.at(path)
         wanted = None if self._file is None else self._file.protobuf
