@@ -143,28 +143,17 @@ class Transaction:
 
     def send(self, sent: Sent, on_delivery: Delivered | None = None) -> None:
         """``on_delivery`` is called with what became of it, amid later calls."""
-        self._produce(sent.topic, sent.value, sent.key, sent.partition, sent.headers, on_delivery)
-
-    def _produce(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int,
-        headers: Any,
-        on_delivery: Delivered | None,
-    ) -> None:
         # Each argument that is not given saves a tenth of the call.
         arguments: dict[str, Any] = {}
-        if headers:
-            arguments["headers"] = headers
+        if sent.headers:
+            arguments["headers"] = sent.headers
         if on_delivery is not None:
             arguments["on_delivery"] = on_delivery
         asked = 0
         reach("produce.before")
         while True:
             try:
-                self._producer.produce(topic, value, key, partition, **arguments)
+                self._producer.produce(sent.topic, sent.value, sent.key, sent.partition, **arguments)
                 reach("produce.after")
                 return
             except BufferError:
@@ -174,31 +163,29 @@ class Transaction:
                 if error.args[0].code() != KafkaError._UNKNOWN_PARTITION or asked == METADATA_TRIES:
                     self._failed("produce", error)
                 asked += 1  # the topic was given more partitions since this client looked
-                self._producer.list_topics(topic, timeout=CALL_SECONDS)
+                self._producer.list_topics(sent.topic, timeout=CALL_SECONDS)
 
     def send_all(self, topic: str, partition: int, records: Sequence[Keyed]) -> Ends:
         """Send records in order; ``flush`` fills in the offsets of the first and the last."""
         ends = Ends()
         self._ends.append(ends)
-
-        def first(error: KafkaError | None, message: Message) -> None:
-            self._delivered(error, message)
-            ends.first = stored_at(error, message)
-
-        def last(error: KafkaError | None, message: Message) -> None:
-            self._delivered(error, message)
-            ends.last = stored_at(error, message)
-
-        def only(error: KafkaError | None, message: Message) -> None:
-            first(error, message)
-            ends.last = ends.first
-
-        callbacks = {0: only} if len(records) == 1 else {0: first, len(records) - 1: last}
         for index, (key, value, headers) in enumerate(records):
             if index:
                 reach("snapshot.between_chunks")
-            self._produce(topic, value, key, partition, headers, callbacks.get(index))
+            first, last = index == 0, index == len(records) - 1
+            stored = partial(self._stored, ends, first, last) if first or last else None
+            self.send(Sent(topic, partition, key, value, headers), stored)
         return ends
+
+    def _stored(
+        self, ends: Ends, first: bool, last: bool, error: KafkaError | None, message: Message
+    ) -> None:
+        self._delivered(error, message)
+        offset = stored_at(error, message)
+        if first:
+            ends.first = offset
+        if last:
+            ends.last = offset
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         self._undelivered = self._undelivered or error is not None
