@@ -29,7 +29,7 @@ from explain_sidecar.settings import (
     Settings,
 )
 from explain_sidecar.settings.base import OPERATION, Part
-from explain_sidecar.settings.sources import names_secret
+from explain_sidecar.settings.sources import merge, names_secret
 
 
 def fold_settings(settings: Settings) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def settings_of(identity: Mapping[str, Any], now: Settings) -> Settings:
             if name == "uri":
                 found[section] |= of.model_dump(include={"features", "classes"}, exclude_none=True)
     try:
-        return Settings(**_merged(_operation(now), found))
+        return Settings(**merge(_operation(now), found))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise UserError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
@@ -100,15 +100,6 @@ def _operation(section: BaseModel) -> dict[str, Any]:
         elif name != "explainers" and part_of(kind, kind.model_fields[name]).name is None:
             found[name] = value
     return found
-
-
-def _merged(a: dict[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
-    inner = {
-        name: _merged(a[name], b[name])
-        for name in a
-        if isinstance(a[name], dict) and isinstance(b.get(name), dict)
-    }
-    return {**a, **b, **inner}
 
 
 def part_of(section: type[BaseModel], field: FieldInfo) -> Part:

@@ -135,16 +135,9 @@ class Settings(Section, BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _versions_are_static(cls, data: Any) -> Any:
-        versions, model = (
-            (data.get("models"), data.get("model") or {}) if isinstance(data, dict) else (None, None)
-        )
-        if (
-            isinstance(versions, dict)
-            and (versions.get("uris") or versions.get("pattern"))
-            and isinstance(model, dict)
-        ):
-            return {**data, "model": {"static": True, **model}}
-        return data
+        versions, model = data.get("models"), data.get("model") or {}
+        known = isinstance(versions, dict) and (versions.get("uris") or versions.get("pattern"))
+        return {**data, "model": {"static": True, **model}} if known and isinstance(model, dict) else data
 
     def problems(self) -> Iterable[Problem]:
         found = list(self._problems())

@@ -73,10 +73,10 @@ def read_layers(
 
 
 def merged(layers: Iterable[Layer]) -> dict[str, Any]:
-    """All layers as one: mappings are merged, everything else is replaced by the stronger."""
+    """All layers as one, the strongest over the others."""
     result: dict[str, Any] = {}
     for layer in layers:
-        result = _merge(result, layer.data)
+        result = merge(result, layer.data)
     return result
 
 
@@ -228,11 +228,12 @@ def _parse(text: str, path: list[str]) -> Any:
     return text or None
 
 
-def _merge(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def merge(under: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Both as one: mappings are merged, everything else is replaced by what is over it."""
     result = dict(under)
     for key, value in over.items():
         known = result.get(key)
-        result[key] = _merge(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+        result[key] = merge(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
     return result
 
 
