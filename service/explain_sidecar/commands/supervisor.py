@@ -50,8 +50,8 @@ class WorkerProcess:
     number: int
     stage: Stage
     slot: int
-    process: Fork | None
-    started: float
+    process: Fork | None = None
+    started: float = 0.0
     brief: int = 0
     ends: list[float] = field(default_factory=list)
     often: str = ""
@@ -93,10 +93,9 @@ class Supervisor:
         if folds and (settings.model.factory or settings.challenger.factory):
             forks.prepare(RIVER)
         self._asked, self._kill_at = False, math.inf
-        self._workers = [
-            WorkerProcess(number, stage, slot, self._start(number, stage, slot), time.monotonic())
-            for number, (stage, slot) in enumerate(wanted)
-        ]
+        self._workers = [WorkerProcess(number, *place) for number, place in enumerate(wanted)]
+        for worker in self._workers:
+            self._start(worker)
 
     def run(self) -> int:
         """Wait for the end of all workers, stopping them on SIGTERM and SIGINT; returns the exit status."""
@@ -147,8 +146,7 @@ class Supervisor:
         now, status = time.monotonic(), worker.status
         if worker.due is not None:
             if now >= worker.due and not (worker.releasing and worker.releasing.is_alive()):
-                worker.due, worker.started = None, now
-                worker.process = self._start(worker.number, worker.stage, worker.slot)
+                self._start(worker)
         elif status and not self._stopping:
             if status < 0 or status == AGAIN:
                 self._again(worker, status, now)
@@ -176,7 +174,7 @@ class Supervisor:
             WINDOW_SECONDS / 60,
         )
         if self._site:
-            self._site.restarting(worker.number)
+            self._site.workers.restarting(worker.number)
         worker.process, worker.due = None, now + pause
         worker.releasing = threading.Thread(target=self._release, args=(worker,), daemon=True)
         worker.releasing.start()
@@ -189,10 +187,11 @@ class Supervisor:
         except Exception:  # it is a matter of seconds; the worker starts again whatever comes of it
             log.exception("%s: what it held could not be freed, and is after 10 s", worker)
 
-    def _start(self, number: int, stage: Stage, slot: int) -> Fork:
-        arguments = ["--slot", str(slot), "--stage", stage, *self._arguments]
-        with self._site.pipe_of(number) if self._site else nullcontext() as pipe:
-            return self._forks.start(arguments, pipe)
+    def _start(self, worker: WorkerProcess) -> None:
+        arguments = ["--slot", str(worker.slot), "--stage", worker.stage, *self._arguments]
+        worker.due, worker.started = None, time.monotonic()
+        with self._site.pipe_of(worker.number) if self._site else nullcontext() as pipe:
+            worker.process = self._forks.start(arguments, pipe)
 
 
 def _how(status: int) -> str:

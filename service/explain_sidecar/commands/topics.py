@@ -12,9 +12,9 @@ def create(settings: Settings, *, partitions: int | None = None) -> None:
     """``explain-sidecar topics create``: the missing topics, with the settings that they need."""
     topics = Topics(settings)
     source = topics.found_or_made("topics.records", settings.topics.records, partitions)
-    missing = [
-        name for name in topics.outputs.values() if name not in topics.describe(*topics.outputs.values())
-    ]
+    outputs = topics.outputs.values()
+    found = topics.describe(*outputs)
+    missing = [name for name in outputs if name not in found]
     if missing:
         topics.create(missing, source)
     topics.prepare()

@@ -17,11 +17,11 @@ log = logging.getLogger(__name__)
 
 
 class Site:
-    """The supervisor's state for the server: its workers, and whether it is stopping."""
+    """The supervisor's state for the server: what is known of its workers, and whether it is stopping."""
 
     def __init__(self, settings: Settings, workers: int) -> None:
-        self._workers = WorkerReports(workers)
-        self._operations = Operations(settings, self._workers)
+        self.workers = WorkerReports(workers)
+        self._operations = Operations(settings, self.workers)
         self._dashboard = Dashboard(settings) if settings.http.dashboard else None
         self.routes = [*self._operations.routes, *(self._dashboard.routes if self._dashboard else ())]
 
@@ -33,11 +33,7 @@ class Site:
             yield theirs
         finally:
             os.close(theirs)
-        self._workers.listen(worker, ours)
-
-    def restarting(self, worker: int) -> None:
-        """A worker was killed, and another process will take its place."""
-        self._workers.restarting(worker)
+        self.workers.listen(worker, ours)
 
     def stopping(self) -> None:
         """The workers are told to stop: not ready any more, and open event streams end."""
