@@ -55,7 +55,7 @@ def fed(upto: int | None = None, **environment: str) -> Feed:
         elif destination == "alarms":
             feed.alarm(0, output.value)
         else:
-            feed.letter(0, 1_700_000_000_000, output.key, output.value, output.headers)
+            feed.letter(0, InputRecord(0, 1_700_000_000_000, output.key, output.value, output.headers))
     return feed
 
 

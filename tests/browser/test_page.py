@@ -63,7 +63,7 @@ def take(site: Dashboard, partition: int, messages: list[Any]) -> None:
     with feed.lock:
         for output in messages:
             if output.destination == "dead_letters":
-                feed.letter(partition, START, output.key, output.value, output.headers)
+                feed.letter(partition, InputRecord(0, START, output.key, output.value, output.headers))
             else:
                 named = {
                     "explanations": feed.explanation,

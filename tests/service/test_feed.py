@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.http.feed import MAX_CLASSES, Feed
 from explain_sidecar.http.streams import Streams
 from explain_sidecar.http.views import VIEWS, Page, ViewSelection
@@ -115,10 +116,10 @@ def test_ids_and_places_of_any_length_are_taken() -> None:
     feed = fed(50)
     assert Page(feed, ViewSelection(), "a@" + "1" * 5_000 + ".1").next()["whole"]
     own = [("__explain.app_id", b"explanation-sidecar")]
-    feed.letter(0, 1, b"k", b"v", [*own, ("__explain.errors.offset", b"1" * 5_000)])
+    feed.letter(0, InputRecord(0, 1, b"k", b"v", (*own, ("__explain.errors.offset", b"1" * 5_000))))
     assert feed.letters[-1].offset == -1
     for number in range(1_000):
-        feed.letter(0, 1, b"k", b"v", [*own, ("__explain.errors.class", b"class%d" % number)])
+        feed.letter(0, InputRecord(0, 1, b"k", b"v", (*own, ("__explain.errors.class", b"class%d" % number))))
     assert len(feed.letter_classes) <= MAX_CLASSES + 1 and feed.letter_classes["other"] > 900
 
 

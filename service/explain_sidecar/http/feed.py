@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -20,13 +20,14 @@ from explain_client.messages import Alarm, Drift, Explanation, Prediction
 from explain_client.stories import Stories, control_of
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.messages import app_of, letter_headers
+from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.http.changes import LONGEST, shown_alarm, shown_change
 from explain_sidecar.http.history import MAX_POINTS, packed, release
 from explain_sidecar.http.partition import Partition
 from explain_sidecar.http.predictions import MOST, look_up
 from explain_sidecar.kafka.clients import admin_client, reading_consumer
 from explain_sidecar.kafka.ends import PartitionEnds, committed_offsets
-from explain_sidecar.kafka.headers import read_headers
+from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
 from explain_sidecar.wire.registry import json_reader, registry_of
@@ -235,8 +236,7 @@ class Feed:
         elif topic == topics.control:
             self.control(number, value)
         else:
-            headers = read_headers(message).headers
-            self.letter(number, message.timestamp()[1], message.key(), message.value(), headers)
+            self.letter(number, record_of(message))
 
     def explanation(self, number: int, value: bytes) -> None:
         """Take a message of the explanations topic in."""
@@ -324,16 +324,9 @@ class Feed:
         total = sum(count for count, _ in self.foreign.values())
         return f"{total} messages of the output topics cannot be read and are left out, such as one of {topic} partition {number}: {newest}"
 
-    def letter(
-        self,
-        number: int,
-        timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Iterable[tuple[str, bytes | None]],
-    ) -> None:
+    def letter(self, number: int, record: InputRecord) -> None:
         """Take a message of the dead-letters topic in."""
-        found = letter_headers(headers)
+        found = letter_headers(record.headers)
         if found.get("app_id") != self.settings.app_id:
             return
         kind = found.get("errors.class", "unknown")[:100]
@@ -343,10 +336,10 @@ class Feed:
         details = None
         if self.settings.http.show_payloads:
             message = found.get("errors.message", "")
-            details = {"message": message, "key": _text(key), "value": _text(value)}
+            details = {"message": message, "key": _text(record.key), "value": _text(record.value)}
         offset_text = found.get("errors.offset", "")
         offset = int(offset_text) if offset_text.isdecimal() and len(offset_text) < 20 else -1
-        self.letters.append(Letter(kind, number, offset, timestamp, details))
+        self.letters.append(Letter(kind, number, offset, record.timestamp, details))
 
     def _ask_for_lag(self, ends: PartitionEnds, group: Consumer) -> None:
         topic = self.settings.topics.records
