@@ -8,6 +8,7 @@ the first chunk and of the manifest, so that a restore reads those records and n
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -158,7 +159,6 @@ class SnapshotReader:
         self._prefix = key_prefix(app_id, pointer.topic_id, partition)
         self._values: dict[str, bytes] = {}
         self.written_at = 0  # milliseconds since 1970, by the broker or the writer
-        self._where = f"partition {partition}: the snapshot at offset {pointer.manifest} of {topic!r}"
         self._partition = TopicPartition(topic, partition, pointer.first_chunk)
         consumer.assign([self._partition])
 
@@ -178,23 +178,31 @@ class SnapshotReader:
             if offset == self._pointer.manifest:
                 self.written_at = message.timestamp()[1]
                 self._consumer.unassign()
-                return self._assemble(message)
+                if MANIFEST not in self._values:
+                    raise DamagedSnapshot(
+                        f"{_where(message)}: there is no manifest; the topic was written to by others"
+                    )
+                return assembled(message, self._values, self._keys)
         return None
 
-    def _assemble(self, message: Message) -> Snapshot:
-        value = self._values.get(MANIFEST)
-        if value is None:
-            raise DamagedSnapshot(f"{self._where}: there is no manifest; the topic was written to by others")
-        trusted = self._keys.check(value, signature_of(message))
-        manifest = Manifest.decode(value)
-        wanted = [str(index) for index in range(len(manifest.chunk_sizes))]
-        missing = [index for index in wanted if index not in self._values]
-        if missing:
-            raise DamagedSnapshot(
-                f"{self._where}: chunk {missing[0]} of {len(wanted)} is missing; it is torn"
-            )
-        chunks = [self._values[index] for index in wanted]
-        return Snapshot(manifest=manifest, chunks=chunks, trusted=trusted)
+
+def assembled(message: Message, chunks: Mapping[str, bytes], keys: Keys) -> Snapshot:
+    """The snapshot whose manifest is in this message. Raises ``SnapshotError`` where no key signed it that has to, or a chunk is missing."""
+    value = message.value() or b""
+    trusted, manifest = keys.check(value, signature_of(message)), Manifest.decode(value)
+    wanted = [str(index) for index in range(len(manifest.chunk_sizes))]
+    missing = [index for index in wanted if index not in chunks]
+    if missing:
+        raise DamagedSnapshot(
+            f"{_where(message)}: chunk {missing[0]} of {len(wanted)} is missing; it is torn"
+        )
+    return Snapshot(manifest=manifest, chunks=[chunks[index] for index in wanted], trusted=trusted)
+
+
+def _where(message: Message) -> str:
+    return (
+        f"partition {message.partition()}: the snapshot at offset {message.offset()} of {message.topic()!r}"
+    )
 
 
 def signature_of(message: Message) -> bytes | None:

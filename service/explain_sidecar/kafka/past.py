@@ -16,6 +16,7 @@ from explain_sidecar.formats.errors import Headers
 from explain_sidecar.kafka.checkpoints import (
     MANIFEST,
     Pointer,
+    assembled,
     key_prefix,
     signature_of,
     undecided,
@@ -186,13 +187,8 @@ class Past:
             if part != MANIFEST:
                 chunks.setdefault(prefix, {})[part] = value
                 continue
-            with suppress(SnapshotError, KeyError):
-                manifest, known = _verified(message, keys), chunks.get(prefix, {})
-                snapshot = Snapshot(
-                    manifest=manifest,
-                    chunks=[known[str(index)] for index in range(len(manifest.chunk_sizes))],
-                    trusted=keys.check(value, signature_of(message)),
-                )
+            with suppress(SnapshotError):
+                snapshot = assembled(message, chunks.get(prefix, {}), keys)
                 verify(snapshot)
                 yield snapshot
 
