@@ -33,7 +33,7 @@ from explain_sidecar.fold.version_source import VersionSource
 from explain_sidecar.kafka.clients import NO_COORDINATOR
 from explain_sidecar.pinned import worker_environment
 from explain_sidecar.settings import Settings, load_settings
-from explain_sidecar.settings.kafka import TOPICS
+from explain_sidecar.settings.kafka import TopicSettings
 from explain_sidecar.wire.envelope import Envelope
 
 SMALL = [
@@ -55,7 +55,7 @@ class Pipeline:
     inputs: dict[int, list[InputRecord]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        topics = {key: f"{key}-{self.name}" for key in TOPICS}
+        topics = {key: f"{key}-{self.name}" for key in TopicSettings().names}
         self.topics = topics
         self.environment = {
             "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": self.broker.bootstrap_servers,

@@ -64,19 +64,6 @@ class KafkaSettings(Section):
                 yield ("config", key), f"a {kind} is not allowed; use a string, a number or a boolean"
 
 
-TOPICS = (
-    "records",
-    "explanations",
-    "drift",
-    "alarms",
-    "rows",
-    "predictions",
-    "checkpoints",
-    "dead_letters",
-)
-"""The settings that name the sidecar's topics."""
-
-
 class TopicSettings(Section):
     """Names of the topics; all of them have the partitions of the records topic."""
 
@@ -105,8 +92,8 @@ class TopicSettings(Section):
 
     @property
     def names(self) -> dict[str, str]:
-        """The name of each topic by its setting."""
-        return {key: getattr(self, key) for key in TOPICS}
+        """The name of each topic by its setting, but for the one that people write."""
+        return {key: name for key, name in self if isinstance(name, str) and key != "control"}
 
     def problems(self) -> Iterator[Problem]:
         names = self.names | ({} if self.control is None else {"control": self.control})
