@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from explain_core.factorisations import FACTORISATIONS
-from explain_sidecar.cli.options import COUNT, FILE, json_option
+from explain_sidecar.cli.options import COUNT, FILE, json_option, seed_option
 from explain_sidecar.cli.root import cli, runs
 
 _DEFAULT = "per_feature"
@@ -76,9 +76,7 @@ def _factorisations(command: Callable[..., None]) -> Callable[..., None]:
     show_default=True,
     help="Largest number of predictions, on rows and on samples each.",
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random draws."
-)
+@seed_option
 @json_option
 @click.option(
     "--plot",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from explain_sidecar.cli.options import FILE
+from explain_sidecar.cli.options import FILE, seed_option
 from explain_sidecar.cli.root import cli, runs
 
 
@@ -38,9 +38,7 @@ from explain_sidecar.cli.root import cli, runs
     metavar="TEXT",
     help="A text that stands for a missing value, as an empty cell does. Can be repeated.",
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random draws."
-)
+@seed_option
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),

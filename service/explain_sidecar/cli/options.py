@@ -23,3 +23,7 @@ until_caught_up_option = click.option(
     is_flag=True,
     help="Stop cleanly at the end offsets seen at the start; by default run until stopped.",
 )
+
+seed_option = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random draws."
+)

@@ -84,40 +84,38 @@ def tail(
         _stories(settings, start, until_caught_up)
         return
     stream = messages(settings, getattr(settings.topics, output), start, until_caught_up)
+    told = (message for message in stream if message is not None)
     if periods is not None:
-        for message in stream:
-            if message is not None and b'"periods":[{' in (value := message.value() or b""):
+        for message in told:
+            if b'"periods":[{' in (value := message.value() or b""):
                 _periods(settings, Explanation.from_json(value), periods, as_json)
         return
     if as_json:
-        for message in stream:
-            if message is not None:
-                sys.stdout.buffer.write((message.value() or b"") + b"\n")
-                sys.stdout.buffer.flush()
+        for message in told:
+            sys.stdout.buffer.write((message.value() or b"") + b"\n")
+            sys.stdout.buffer.flush()
         return
     console = Console(markup=False, emoji=False)
     if output != "explanations":
-        for message in stream:
-            if message is not None:
-                body = plain_json(orjson.loads(message.value() or b"{}"))
-                source = f"{body['topic']} {_name(settings, body)} offset {body['offset']}"
-                if output == "predictions":
-                    source += f", id {body['id']}" if body["id"] is not None else ""
-                    body["sentence"] = plain(
-                        Prediction.from_json(message.value() or b"").sentence(settings.predictions.top)
-                    )
-                console.print(Text(f"{source}: {body['sentence']}"), soft_wrap=True)
+        for message in told:
+            body = plain_json(orjson.loads(message.value() or b"{}"))
+            source = f"{body['topic']} {_name(settings, body)} offset {body['offset']}"
+            if output == "predictions":
+                source += f", id {body['id']}" if body["id"] is not None else ""
+                prediction = Prediction.from_json(message.value() or b"")
+                body["sentence"] = plain(prediction.sentence(settings.predictions.top))
+            console.print(Text(f"{source}: {body['sentence']}"), soft_wrap=True)
         return
     latest: dict[int, dict[str, Any]] = {}
     segments: Segments = {}
     drawn = 0.0
     with Live(console=console, auto_refresh=False) as live:
-        for message in stream:
-            if message is not None:
-                body = latest[message.partition() or 0] = orjson.loads(message.value() or b"{}")
-                for name, told in body.get("segments", {}).items():
+        for came in stream:
+            if came is not None:
+                body = latest[came.partition() or 0] = orjson.loads(came.value() or b"{}")
+                for name, segment in body.get("segments", {}).items():
                     whose = body["partition"], body["epoch"], name
-                    segments.setdefault(whose, {})[told["value"]] = told
+                    segments.setdefault(whose, {})[segment["value"]] = segment
             if time.monotonic() - drawn > REFRESH_SECONDS:
                 live.update(view(settings, latest, segments), refresh=True)
                 drawn = time.monotonic()
