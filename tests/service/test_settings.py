@@ -1,5 +1,6 @@
 """Settings: what wins, what is refused and in which words, and that no secret is ever shown."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,11 @@ def _refusal(environ: dict[str, str] | None = None, config: Path | None = None) 
     return str(caught.value)
 
 
-def test_overrides_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
+def test_the_environment_wins_over_the_file_over_defaults(tmp_path: Path) -> None:
     config = _file(tmp_path, "app_id: of-file\nemit: {every: 7}\nseed: 1\nexplain: {every: 3}\n")
     environ = {"EXPLAIN_EMIT__EVERY": "8", "EXPLAIN_SEED": "2", "OTHER": "x"}
-    settings = load_settings(config, environ, {"seed": 3})
-    assert (settings.app_id, settings.emit.every, settings.seed) == ("of-file", 8, 3)
+    settings = load_settings(config, environ)
+    assert (settings.app_id, settings.emit.every, settings.seed) == ("of-file", 8, 2)
     assert settings.explain.every == 3 and settings.commit.interval_ms == 100
 
 
@@ -427,18 +428,20 @@ JOINED = {"events": {"topic": "e"}, "labels": {"topic": "l"}}
         ),
     ],
 )
-def test_what_does_not_fit_a_join_is_refused(more: dict, words: list[str]) -> None:
+def test_what_does_not_fit_a_join_is_refused(more: dict, words: list[str], tmp_path: Path) -> None:
+    config = _file(tmp_path, json.dumps({"join": JOINED} | more))
     with pytest.raises(SettingsError) as refused:
-        load_settings(environ={}, overrides={"join": JOINED} | more)
+        load_settings(config, {})
     assert all(word in str(refused.value) for word in words), str(refused.value)
 
 
-def test_what_fits_a_join_is_accepted() -> None:
+def test_what_fits_a_join_is_accepted(tmp_path: Path) -> None:
     for unlabelled, task in (
         ("drop", "regression"),
         (0, "regression"),
         (0.5, "regression"),
         ("no", "binary"),
     ):
-        overrides = {"join": JOINED | {"unlabelled": unlabelled}, "model": {"task": task}}
-        assert load_settings(environ={}, overrides=overrides).join.unlabelled == unlabelled
+        given = {"join": JOINED | {"unlabelled": unlabelled}, "model": {"task": task}}
+        config = _file(tmp_path, json.dumps(given))
+        assert load_settings(config, {}).join.unlabelled == unlabelled

@@ -20,16 +20,17 @@ Start = Literal["beginning", "newest"]
 NEWEST = 20
 """Offsets of a partition's end that hold its newest messages, some ten of them: each transaction ends with a marker."""
 
+PATIENCE_SECONDS = 0.2
+
 
 def messages(
     settings: Settings,
     topic: str,
     start: Start,
     until_caught_up: bool = False,
-    patience: float = 0.2,
     also: Sequence[str] = (),
 ) -> Iterator[Message | None]:
-    """This sidecar's messages on an output topic as they come, explanations and drift in JSON; None whenever none came for ``patience`` seconds.
+    """This sidecar's messages on an output topic as they come, explanations and drift in JSON; None whenever none came for a moment.
 
     "newest" begins with some that are there already. With ``until_caught_up`` it ends at the ends seen at the start. ``also`` are further topics to read, as far as they exist; the control topic, which people
     write, is read from its beginning and as it is.
@@ -50,7 +51,7 @@ def messages(
                     left.add((name, partition))
         reader.assign(starts)
         while left or not until_caught_up:
-            message = reader.poll(patience)
+            message = reader.poll(PATIENCE_SECONDS)
             error = None if message is None else message.error()
             if message is None:
                 yield None

@@ -291,16 +291,12 @@ class Effective(NamedTuple):
     source: str
 
 
-def load_settings(
-    config: Path | None = None,
-    environ: Mapping[str, str] | None = None,
-    overrides: Mapping[str, Any] | None = None,
-) -> Settings:
-    """The settings in force: ``overrides`` over the environment over the file over the defaults.
+def load_settings(config: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings in force: the environment over the file over the defaults.
 
     Raises ``SettingsError`` that lists everything wrong, with value, source and remedy.
     """
-    layers = read_layers(config, os.environ if environ is None else environ, overrides)
+    layers = read_layers(config, os.environ if environ is None else environ)
     try:
         return Settings(**merged(layers))
     except ValidationError as error:
@@ -308,13 +304,10 @@ def load_settings(
 
 
 def effective(
-    settings: Settings,
-    config: Path | None = None,
-    environ: Mapping[str, str] | None = None,
-    overrides: Mapping[str, Any] | None = None,
+    settings: Settings, config: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> list[Effective]:
     """Every setting in force with its source; the arguments are those that the settings were loaded with."""
-    layers = read_layers(config, os.environ if environ is None else environ, overrides)
+    layers = read_layers(config, os.environ if environ is None else environ)
     return [
         Effective(
             dotted(path),

@@ -1,4 +1,4 @@
-"""Where settings come from: a file, the environment, the command line. And what is said where one of them is wrong."""
+"""Where settings come from: a file and the environment. And what is said where one of them is wrong."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ class Layer(NamedTuple):
     data: dict[str, Any]
 
 
-def read_layers(
-    config: Path | None, environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None
-) -> list[Layer]:
+def read_layers(config: Path | None, environ: Mapping[str, str]) -> list[Layer]:
     """The sources, the weakest first. Raises ``SettingsError`` that lists all that cannot be read."""
     layers, problems = [], []
     if config is not None:
@@ -65,8 +63,6 @@ def read_layers(
             for part in reversed(path):
                 data = {part: data}
             layers.append(Layer(f"environment {variable}", data))
-    if overrides:
-        layers.append(Layer("command line", dict(overrides)))
     if problems:
         raise SettingsError("\n".join(problems))
     return layers
