@@ -215,15 +215,9 @@ def _topics(settings: Settings, names: dict[str, str], found: dict[str, Topic]) 
             if topic.id == NO_ID:
                 yield Finding("topic ids", None, WITHOUT_IDS)
         else:
-            few = source is not None and topic.partitions != source.partitions
-            grows = (
-                few and source is not None and topic.partitions < source.partitions and settings.topics.create
-            )
-            remedy = (
-                f", and {names['records']} has {source.partitions}; they must be equal"
-                if few and source
-                else ""
-            )
+            wanted = source.partitions if source is not None else topic.partitions
+            few, grows = topic.partitions != wanted, topic.partitions < wanted and settings.topics.create
+            remedy = f", and {names['records']} has {wanted}; they must be equal" if few else ""
             small = too_small(setting, topic, settings)
             remedy += f"; it {small}" if small else ""
             yield Finding(what, (not few or grows) and not small, f"{name}, {topic.partitions} partitions{remedy}")  # fmt: skip

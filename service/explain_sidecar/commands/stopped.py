@@ -105,9 +105,7 @@ class Stopped:
     def committed(self, partition: int) -> TopicPartition:
         """The committed offset, below 0 where there is none, with its metadata."""
         (found,) = self._group.committed([TopicPartition(self.records.name, partition)], timeout=10)
-        if (
-            found.error is not None
-        ):  # such as that a transaction is still being decided: not that there is none
+        if found.error is not None:  # as while a transaction is being decided: not that there is none
             raise KafkaException(found.error)
         return found
 

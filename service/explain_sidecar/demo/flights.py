@@ -68,7 +68,5 @@ def by_origin(values: Iterable[tuple[dict[str, Any], bytes]]) -> Iterator[tuple[
 
 def _records(columns: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
     for cells in zip(*columns.values(), strict=True):
-        record = dict(zip(columns, cells, strict=True))
-        yield {
-            name: value for name, value in record.items() if value == value
-        }  # NaN: no weather for that hour
+        record = zip(columns, cells, strict=True)
+        yield {name: value for name, value in record if value == value}  # NaN: no weather for that hour

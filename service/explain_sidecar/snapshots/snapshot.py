@@ -350,8 +350,7 @@ CONTAINER = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 
 @functools.cache
 def _cpu() -> str:
-    from numpy._core._multiarray_umath import (
-        __cpu_features__,
-    )  # the public show_config() prints it, and no more
+    # The public show_config() prints it, and no more.
+    from numpy._core._multiarray_umath import __cpu_features__
 
     return platform.machine() + ":" + ",".join(sorted(name for name, on in __cpu_features__.items() if on))
