@@ -23,7 +23,7 @@ from explain_sidecar.kafka.clients import (
     worker_name,
 )
 from explain_sidecar.kafka.clock import SLICE_SECONDS
-from explain_sidecar.kafka.commits import Commits
+from explain_sidecar.kafka.commits import Clients, Commits
 from explain_sidecar.kafka.headers import offset_of
 from explain_sidecar.kafka.member import Member
 from explain_sidecar.kafka.report import Report
@@ -83,7 +83,7 @@ class CopyCommits(Commits[CopiedPartition]):
 
     def publish(self, sent: Sent) -> None:
         self._count()
-        self.transaction.keep([sent])
+        self._transaction.keep([sent])
 
     def commit(
         self, owned: Collection[CopiedPartition], saved: Collection[CopiedPartition] | None = None
@@ -118,10 +118,12 @@ class Copier(Member[CopiedPartition]):
         reader = reading_consumer(own, errors, kafka=kafka, fetch_wait_max_ms=5)
         transaction = Transaction(own, worker_name(own, slot), errors, alive, kafka)
         watch = TopicWatch(topics, {setting: self._source, "join": self._target}, kafka.clock)
-        commits = CopyCommits(own, transaction, consumer, watch, Totals(own.topics), kafka.clock)
+        totals = Totals(own.topics)
+        clients = Clients(own, slot, consumer, reader, transaction, watch, totals, kafka.clock)
+        commits = CopyCommits(clients)
         self._publish = commits.publish
         self._backlog: Mapping[int, int] | None = None
-        super().__init__(own, slot, alive, {self._source.name: setting}, commits, reader)
+        super().__init__(clients, alive, {self._source.name: setting}, commits)
 
     @property
     def behind(self) -> bool:

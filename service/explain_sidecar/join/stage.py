@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import orjson
-from confluent_kafka import Consumer, Message
+from confluent_kafka import Message
 
 from explain_sidecar.fold.messages import Output
 from explain_sidecar.fold.records import InputRecord
@@ -31,8 +31,8 @@ from explain_sidecar.kafka.clients import (
     reading_consumer,
     worker_name,
 )
-from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
-from explain_sidecar.kafka.commits import Commits
+from explain_sidecar.kafka.clock import SLICE_SECONDS
+from explain_sidecar.kafka.commits import Clients, Commits
 from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.kafka.errors import Aborted
 from explain_sidecar.kafka.hidden import Readers
@@ -77,17 +77,9 @@ class JoinTotals(Totals):
 class JoinCommits(Commits[JoinPartition]):
     """The transactions of the join: records, changelog, and the offsets of both inputs."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        topics: JoinTopics,
-        transaction: Transaction,
-        group: Consumer,
-        watch: TopicWatch,
-        totals: Totals,
-        clock: Clock,
-    ) -> None:
-        super().__init__(settings, transaction, group, watch, totals, clock)
+    def __init__(self, clients: Clients, topics: JoinTopics) -> None:
+        super().__init__(clients)
+        settings = clients.settings
         self._changelog = topics.changelog.name
         self._topic = topics.records
         self._label = orjson.dumps(settings.record.label)
@@ -99,13 +91,13 @@ class JoinCommits(Commits[JoinPartition]):
     def publish(self, partition: int, published: Sequence[Joined | Output]) -> None:
         """Send the outputs of a record, if any. Raises ``Aborted``."""
         self._count()
-        if published or not self.transaction.open:
-            self.transaction.keep([self._sent(partition, result) for result in published])
+        if published or not self._transaction.open:
+            self._transaction.keep([self._sent(partition, result) for result in published])
 
     def _sent(self, partition: int, result: Joined | Output) -> Sent:
         if isinstance(result, Output):
             return Sent(
-                self.transaction.topic_of(result), partition, result.key, result.value, list(result.headers)
+                self._transaction.topic_of(result), partition, result.key, result.value, list(result.headers)
             )
         event, at = result.event, result.label_timestamp
         value = record_value(event.body, self._label, result.label)
@@ -132,12 +124,12 @@ class JoinCommits(Commits[JoinPartition]):
         if asked is None:
             return
         ends = {
-            partition.partition: self.transaction.send_all(
+            partition.partition: self._transaction.send_all(
                 self._changelog, partition.partition, partition.changes()
             )
             for partition in moved
         }
-        self.transaction.flush()
+        self._transaction.flush()
         offsets = [position for partition in moved for position in partition.positions()]
         self._end(offsets, asked)
         for partition in moved:
@@ -182,14 +174,15 @@ class JoinStage(Member[JoinPartition]):
             kafka.clock,
         )
         totals = JoinTotals(stage.topics)
-        commits = JoinCommits(stage, known, transaction, consumer, watch, totals, kafka.clock)
+        clients = Clients(stage, slot, consumer, reader, transaction, watch, totals, kafka.clock)
+        commits = JoinCommits(clients, known)
         self._publish = commits.publish
         ends = PartitionEnds(admin_client(stage, errors, kafka), kafka.clock.monotonic)
         self._readers = Readers(stage, ends, self._written, kafka.clock, replayed=False)
         self._pace = Pace(stage.join, consumer, known.events.name, known.events.partitions, kafka.clock)
         self._left = False
         named = {topic.name: setting for setting, topic in inputs.items()}
-        super().__init__(stage, slot, alive, named, commits, reader)
+        super().__init__(clients, alive, named, commits)
         self._step_seconds = SLICE_SECONDS / MAX_BATCH  # messages are only read, which takes microseconds
 
     def report(self, alive_at: float) -> Report:

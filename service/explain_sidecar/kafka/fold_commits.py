@@ -4,35 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from confluent_kafka import Consumer
-
 from explain_sidecar.fold.messages import Output
 from explain_sidecar.kafka.cadence import Cadence
 from explain_sidecar.kafka.checkpoints import Location
-from explain_sidecar.kafka.clock import Clock
-from explain_sidecar.kafka.commits import Commits
+from explain_sidecar.kafka.commits import Clients, Commits
 from explain_sidecar.kafka.lifecycle import OwnedPartition
-from explain_sidecar.kafka.totals import Totals
-from explain_sidecar.kafka.transaction import Transaction
-from explain_sidecar.kafka.watch import TopicWatch
-from explain_sidecar.settings import Settings
 
 
 class FoldCommits(Commits[OwnedPartition]):
     """The transactions of a worker."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        transaction: Transaction,
-        group: Consumer,
-        watch: TopicWatch,
-        totals: Totals,
-        clock: Clock,
-    ) -> None:
-        super().__init__(settings, transaction, group, watch, totals, clock)
-        self._checkpoints = settings.topics.checkpoints
-        self._cadence = Cadence(settings.checkpoint, clock)
+    def __init__(self, clients: Clients) -> None:
+        super().__init__(clients)
+        self._checkpoints = clients.settings.topics.checkpoints
+        self._cadence = Cadence(clients.settings.checkpoint, clients.clock)
 
     def moved(self, partition: OwnedPartition) -> bool:
         return partition.dirty
@@ -41,13 +26,13 @@ class FoldCommits(Commits[OwnedPartition]):
         if any(partition.copied for partition in owned):  # stored before its first record comes
             return True
         # Dirty without a transaction: a partition that has just begun, or an abort.
-        return super().due(owned) or (not self.transaction.open and bool(self._cadence.due(_running(owned))))
+        return super().due(owned) or (not self._transaction.open and bool(self._cadence.due(_running(owned))))
 
     def publish(self, partition: int, outputs: list[Output], records: int) -> None:
         """Send the outputs of so many input records, if any. Raises ``Aborted``."""
         self._count(records)
-        if outputs or not self.transaction.open:
-            self.transaction.publish(partition, outputs)
+        if outputs or not self._transaction.open:
+            self._transaction.publish(partition, outputs)
 
     def commit(
         self, owned: Collection[OwnedPartition], saved: Collection[OwnedPartition] | None = None
@@ -76,22 +61,22 @@ class FoldCommits(Commits[OwnedPartition]):
         asked = self._begin(moved)
         if asked is None:
             return
-        started = self.clock.monotonic()
+        started = self._clock.monotonic()
         locations = {partition.partition: self._save(partition) for partition in saved}
         if locations:
-            self.transaction.flush()
-            self.totals.stored(len(locations), self.clock.monotonic() - started)
+            self._transaction.flush()
+            self._totals.stored(len(locations), self._clock.monotonic() - started)
         offsets = [partition.offset(locations.get(partition.partition)) for partition in moved]
-        self._end(offsets, asked, self.transaction.kept)
+        self._end(offsets, asked, self._transaction.kept)
         for partition in moved:
             partition.committed(locations.get(partition.partition))
 
     def _save(self, owned: OwnedPartition) -> Location:
         """Send a snapshot; its offsets are known once the transaction is flushed."""
-        started = self.clock.monotonic()
+        started = self._clock.monotonic()
         records, ends, size = owned.snapshot()
-        offsets = self.transaction.send_all(self._checkpoints, owned.partition, records)
-        self._cadence.spent(owned.partition, self.clock.monotonic() - started, size)
+        offsets = self._transaction.send_all(self._checkpoints, owned.partition, records)
+        self._cadence.spent(owned.partition, self._clock.monotonic() - started, size)
         assert owned.state is not None
         return Location(offsets, owned.state.next_offset, ends)
 

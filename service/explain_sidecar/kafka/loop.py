@@ -29,6 +29,7 @@ from explain_sidecar.kafka.clients import (
     uncommitted_reader,
     worker_name,
 )
+from explain_sidecar.kafka.commits import Clients
 from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.kafka.errors import Aborted
 from explain_sidecar.kafka.fold_commits import FoldCommits
@@ -116,9 +117,10 @@ class Worker(Member[OwnedPartition]):
         self._undecided_at = 0.0
         transaction = Transaction(settings, name, self._errors, alive, kafka, self._unseen)
         totals = Totals(settings.topics)
-        commits = FoldCommits(settings, transaction, consumer, watch, totals, kafka.clock)
+        clients = Clients(settings, slot, consumer, reader, transaction, watch, totals, kafka.clock)
+        commits = FoldCommits(clients)
         self._publish, self._room = commits.publish, commits.room
-        super().__init__(settings, slot, alive, {self._topic.name: "topics.records"}, commits, reader)
+        super().__init__(clients, alive, {self._topic.name: "topics.records"}, commits)
         self._connect_to_leaders()
 
     def _gone(self, owned: OwnedPartition) -> None:

@@ -18,13 +18,12 @@ from explain_sidecar.crash_points import reach
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.kafka.clock import SLICE_SECONDS
-from explain_sidecar.kafka.commits import Commits
+from explain_sidecar.kafka.commits import Clients, Commits
 from explain_sidecar.kafka.errors import Aborted, Fatal
 from explain_sidecar.kafka.input import Received, received
 from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.report import Report
 from explain_sidecar.kafka.totals import Phase
-from explain_sidecar.settings import Settings
 
 MAX_BATCH = 1_000
 JOIN_GRACE_SECONDS = 5.0
@@ -42,24 +41,19 @@ class Owned(Protocol):
 
     def advance(self) -> None:
         """One slice of recovery; raises ``UserError`` where the past does not fit."""
-        ...
 
     @property
     def ready(self) -> bool:
         """Whether input may come."""
-        ...
 
     def consume(self) -> list[TopicPartition]:
         """The offset at which input begins; from now on it is processed."""
-        ...
 
     def inputs(self) -> list[TopicPartition]:
         """The topic partitions consumed for it, if any."""
-        ...
 
     def reached(self, end: Any) -> bool:
         """Whether everything before an end that was seen at the start has been taken in."""
-        ...
 
 
 P = TypeVar("P", bound=Owned)
@@ -68,25 +62,19 @@ P = TypeVar("P", bound=Owned)
 class Member(ABC, Generic[P]):
     """Owns the partitions that the group gives it, until ``stopping`` is set or all of them are caught up.
 
-    ``inputs``: the setting that names each topic that is read; the group shares out the first. ``reader`` is closed at the end.
+    ``inputs``: the setting that names each topic that is read; the group shares out the first.
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        slot: int,
-        alive: Callable[[], None],
-        inputs: Mapping[str, str],
-        commits: Commits[P],
-        reader: Consumer,
+        self, clients: Clients, alive: Callable[[], None], inputs: Mapping[str, str], commits: Commits[P]
     ) -> None:
         self._inputs = inputs
         self._commits = commits
-        self._consumer, self._transaction = commits.group, commits.transaction
-        self._watch, self.totals, self._clock = commits.watch, commits.totals, commits.clock
-        self._reader = reader
+        self._consumer, self._reader = clients.group, clients.reader
+        self._transaction, self._watch = clients.transaction, clients.watch
+        self.totals, self._clock = clients.totals, clients.clock
         self._alive = alive
-        self._namesakes = Namesakes(settings, slot, self._consumer, self._clock)
+        self._namesakes = Namesakes(clients.settings, clients.slot, self._consumer, self._clock)
         self._owned: dict[int, P] = {}
         self._waiting: deque[Received] = deque()
         self._failure: BaseException | None = None
