@@ -79,28 +79,30 @@ def _against(settings: Settings) -> None:
 
     Raises ``UserError`` where a worker would stop instead.
     """
-    from explain_sidecar.commands.reset import look_at
+    from explain_sidecar.commands.stopped import stopped
     from explain_sidecar.fold.carry import carry_over
     from explain_sidecar.fold.identity import fold_settings
     from explain_sidecar.kafka.recovery import settings_difference
 
     found: dict[str, list[int]] = {}
     how, stops = settings.checkpoint.on_mismatch, False
-    for partition, manifest in look_at(settings):
-        said = "no snapshot yet"
-        if manifest is not None:
-            difference = settings_difference(manifest.settings, fold_settings(settings))
-            said = "nothing changes: the state goes on"
-            if difference:
-                carry = carry_over(manifest.settings, settings)
-                stops = stops or how == "fail" or (how == "carry" and carry.loses_model)
-                said = (
-                    carry.sentence
-                    if how != "reset"
-                    else "nothing is carried over (checkpoint.on_mismatch is reset)"
-                )
-                said = f"a new epoch begins; {said}\n{difference}"
-        found.setdefault(said, []).append(partition)
+    with stopped(settings, "check", hold=False, running=True) as sidecar:
+        for partition in range(sidecar.records.partitions):
+            manifest = sidecar.past(partition).newest_manifest(0, sidecar.keys)
+            said = "no snapshot yet"
+            if manifest is not None:
+                difference = settings_difference(manifest.settings, fold_settings(settings))
+                said = "nothing changes: the state goes on"
+                if difference:
+                    carry = carry_over(manifest.settings, settings)
+                    stops = stops or how == "fail" or (how == "carry" and carry.loses_model)
+                    said = (
+                        carry.sentence
+                        if how != "reset"
+                        else "nothing is carried over (checkpoint.on_mismatch is reset)"
+                    )
+                    said = f"a new epoch begins; {said}\n{difference}"
+            found.setdefault(said, []).append(partition)
     for said, partitions in found.items():
         sys.stdout.write(f"partitions {', '.join(map(str, partitions))}: {said}\n")
     if stops:

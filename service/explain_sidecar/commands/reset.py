@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import Literal
-
-from confluent_kafka import KafkaException
 
 from explain_sidecar.commands.stopped import Found, Stopped, stopped
 from explain_sidecar.crash_points import reach
@@ -14,14 +11,10 @@ from explain_sidecar.errors import UserError
 from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.kafka.checkpoints import links
-from explain_sidecar.kafka.clients import ErrorLog, reading_consumer, uncommitted_reader, unreachable
-from explain_sidecar.kafka.past import Past
-from explain_sidecar.kafka.topics import Topic, Topics, same
+from explain_sidecar.kafka.topics import Topic, same
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.files import first_state
-from explain_sidecar.snapshots.signatures import read_keys
-from explain_sidecar.snapshots.snapshot import Before, Manifest, Snapshot, begin, take
-from explain_sidecar.wire.registry import json_reader, registry_of
+from explain_sidecar.snapshots.snapshot import Before, Snapshot, begin, take
 
 
 def reset(
@@ -165,18 +158,3 @@ def _epoch_before(sidecar: Stopped, partition: int, found: Found) -> Snapshot:
             "--keep all begins another epoch with what is left of the state"
         )
     return before[0]
-
-
-def look_at(settings: Settings) -> Iterator[tuple[int, Manifest | None]]:
-    """The newest whole manifest of each partition; None where there is none."""
-    found = Topics(settings).written(settings.topics.records, settings.topics.checkpoints)
-    keys, reader = read_keys(settings.checkpoint), reading_consumer(settings)
-    uncommitted = uncommitted_reader(settings)
-    try:
-        for partition in range(found[settings.topics.records].partitions):
-            past = Past(reader, uncommitted, settings, partition, json_reader(registry_of(settings)))
-            yield partition, past.newest_manifest(0, keys)
-    except KafkaException as error:
-        raise unreachable(settings, ErrorLog(), error) from None
-    finally:
-        reader.close()
