@@ -70,6 +70,12 @@ class OwnedPartition:
         """The version of the model that the next record waits for."""
 
     @property
+    def _restored(self) -> PartitionState:
+        """The state, once it is found."""
+        assert self.state is not None
+        return self.state
+
+    @property
     def learnt(self) -> bool:
         """Whether records were folded with schemas or models that no snapshot has: the next commit needs a new one."""
         return self.state is not None and self.state.learnt > self._stored_learnt
@@ -123,9 +129,8 @@ class OwnedPartition:
 
     def consume(self) -> list[TopicPartition]:
         """The offset at which input begins; from now on it is folded."""
-        assert self.state is not None
         self.consuming = True
-        return [TopicPartition(self._topic, self.partition, self.state.next_offset)]
+        return [TopicPartition(self._topic, self.partition, self._restored.next_offset)]
 
     def inputs(self) -> list[TopicPartition]:
         """The topic partitions consumed for it, if any."""
@@ -139,8 +144,7 @@ class OwnedPartition:
         Raises ``Held`` where the record waits for its model: nothing has happened, and the partition is to ``consume`` again once it is
         ``found``.
         """
-        state, target = self.state, self._target
-        assert state is not None
+        state, target = self._restored, self._target
         if record.offset < state.next_offset:
             return [record], []
         started = self._clock.monotonic()
@@ -176,8 +180,7 @@ class OwnedPartition:
         """
         if output.destination not in self._cluster.settings.outputs:
             return True
-        state, seen = self.state, target.visible.get(output.destination)
-        assert state is not None
+        state, seen = self._restored, target.visible.get(output.destination)
         if seen is None or state.chains[output.destination].seq <= seen.seq:
             return seen is not None
         here = self._recovery.past.message(output.destination, output.value, output.headers)
@@ -191,21 +194,21 @@ class OwnedPartition:
     def _model(self, name: str, unfit: Unfit) -> Artefact | None:
         found = self._cluster.model(name, unfit)
         if found is None and self._cluster.settings.models.unknown == "wait":
-            assert self.state is not None
             self.held, self.consuming = name, False
             log.warning(
                 "held until the model's version %r can be loaded, which served the next record: %s",
                 name,
                 "models.unknown is wait",
-                extra={"partition": self.partition, "offset": self.state.next_offset},
+                extra={"partition": self.partition, "offset": self._restored.next_offset},
             )
             raise Held(name)
         return found
 
     def found(self) -> bool:
         """Whether the model that the next record waits for is there now."""
-        assert self.held is not None and self.state is not None and self.state.versions is not None
-        if self._cluster.model(self.held, self.state.versions.unfit) is None:
+        versions = self._restored.versions
+        assert self.held is not None and versions is not None
+        if self._cluster.model(self.held, versions.unfit) is None:
             return False
         self.held = None
         return True
@@ -227,8 +230,8 @@ class OwnedPartition:
 
     def _after_replay(self, position: int) -> None:
         """Go on to running where the replay has reached its end, once it is proved to be the state that published."""
-        target, state = self._target, self.state
-        assert target is not None and state is not None
+        target, state = self._target, self._restored
+        assert target is not None
         if position >= target.offset and not self._proved:
             self._proved = True
             if target.differences(state):
@@ -262,10 +265,9 @@ class OwnedPartition:
         self.location = None  # a new snapshot, with the accepted chains in it, before anything else
 
     def _run(self) -> None:
-        assert self.state is not None
         self.phase = "running"
         self._count()
-        offset = self.state.next_offset
+        offset = self._restored.next_offset
         log.info("running from offset %d", offset, extra={"partition": self.partition, "offset": offset})
 
     @property
@@ -284,22 +286,23 @@ class OwnedPartition:
 
     def snapshot(self) -> tuple[list[Keyed], dict[str, int], int]:
         """The records that store a snapshot of the state as it is now, where the output topics end before it, and its bytes."""
-        assert self.state is not None
         cluster, settings = self._cluster, self._cluster.settings
         ends, now = self.location.ends if self.location else {}, self._clock.monotonic()
         if not ends or now > self._ends_until:
             with suppress(KafkaException):
                 ends, self._ends_until = self._recovery.past.ends(), now + ENDS_SECONDS
         partitions = self.stored.partitions if self.stored else cluster.partitions()
-        taken = take(self.state, settings.app_id, self._topic, cluster.topic_id, cluster.identity, partitions)
+        taken = take(
+            self._restored, settings.app_id, self._topic, cluster.topic_id, cluster.identity, partitions
+        )
         self._taken = taken.manifest
         stored_chunks = len(self.stored.chunk_sizes) if self.stored else 0
         return to_records(taken, stored_chunks, cluster.keys), ends, taken.size
 
     def offset(self, location: Location | None) -> TopicPartition:
         """The offset to commit, with its pointer to a snapshot: at this location, or to the one of before."""
-        state, location = self.state, location or self.location
-        assert state is not None and location is not None
+        state, location = self._restored, location or self.location
+        assert location is not None
         if state.next_offset < self.committed_offset:
             raise AssertionError(
                 f"{self._topic} partition {self.partition}: offset {state.next_offset} after {self.committed_offset}"
@@ -309,17 +312,15 @@ class OwnedPartition:
 
     def committed(self, location: Location | None) -> None:
         """The state's offset is committed, and with ``location`` the snapshot that was taken last."""
-        assert self.state is not None
-        self.committed_offset = self.state.next_offset
+        self.committed_offset = self._restored.next_offset
         self._count()
         if location is not None:
             self.location, self.stored = location, self._taken
-            self._stored_learnt = self.state.learnt
+            self._stored_learnt = self._restored.learnt
             self.stored_at = self._clock.time()
             self.fold_seconds = 0.0
             self.snapshot_at = self._clock.monotonic()
 
     def _count(self) -> None:
         """The state is that of the committed offset: note what it reports."""
-        if self.state is not None:
-            self.metrics = measure(self.state)
+        self.metrics = measure(self._restored)
