@@ -62,73 +62,74 @@ cdef inline void open_plan(const int64_t* table, Plan* p) noexcept nogil:
 
 
 cdef inline void draw_rows(uint64_t* state, Py_ssize_t n_rows, int64_t m, int64_t* drawn) noexcept nogil:
-    """The m rows that replacements come from."""
+    """m rows of the reservoir."""
     cdef int64_t k
     for k in range(m):
         drawn[k] = below(state, n_rows)
 
 
-cdef inline void draw_order(Plan* p, int64_t* drawn) noexcept nogil:
-    """The m rows of iSAGE, and the players' permutation into ``order``."""
-    cdef uint64_t* state = p.state + 1
+cdef inline int64_t* draw(Plan* p) noexcept nogil:
+    """The m rows of iPFI and then those of iSAGE, for the caller to free; and the players' permutation into ``order``."""
+    cdef int64_t* drawn = <int64_t*> malloc((p.m + p.sage_m) * sizeof(int64_t) + 8)
     cdef Py_ssize_t i
     cdef int64_t j
-    draw_rows(state, p.n_rows, p.sage_m, drawn)
+    draw_rows(p.state, p.n_rows, p.m, drawn)
+    if p.sage_m == 0 or p.players < 1:
+        return drawn
+    draw_rows(p.state + 1, p.n_rows, p.sage_m, drawn + p.m)
     for i in range(p.players):
         p.order[i] = i
     for i in range(p.players - 1, 0, -1):
-        j = below(state, i + 1)
+        j = below(p.state + 1, i + 1)
         p.order[i], p.order[j] = p.order[j], p.order[i]
+    return drawn
 
 
-cdef inline void draw_replaced(Plan* p, const double* x, double* copies) noexcept nogil:
-    """x, and iPFI's copies, m for each player: x with the player's columns from each of the m drawn rows."""
-    cdef int64_t* drawn = <int64_t*> malloc(p.m * sizeof(int64_t) + 8)
-    cdef Py_ssize_t player, i
+cdef inline void take_over(Plan* p, Py_ssize_t player, const double* source, double* copy) noexcept nogil:
+    """Give a copy what the source has in the player's columns."""
+    cdef Py_ssize_t i
+    for i in range(p.starts[player], p.starts[player + 1]):
+        copy[p.columns[i]] = source[p.columns[i]]
+
+
+cdef inline double* mixed(Plan* p, const double* own, const double* others) noexcept nogil:
+    """The record and its copies, for the caller to free, from what it has in each column, and what the rows that were drawn have there.
+
+    iPFI's are m for each player: the record with the player's columns from each of the rows. iSAGE's are m for each coalition from that of ``first`` players
+    up to all but one: the rows with the columns of the coalition, and those that are no player's, from the record.
+    """
+    cdef Py_ssize_t width = p.width, player, step, i
     cdef int64_t k
-    cdef double* copy
-    draw_rows(p.state, p.n_rows, p.m, drawn)
-    memcpy(copies, x, p.width * sizeof(double))
+    cdef double* copies = <double*> malloc(p.n_predicted * width * sizeof(double) + 8)
+    cdef double* copy = copies
+    memcpy(copy, own, width * sizeof(double))
     for player in range(p.players if p.m > 0 else 0):
         for k in range(p.m):
-            copy = copies + (1 + player * p.m + k) * p.width
-            memcpy(copy, x, p.width * sizeof(double))
-            for i in range(p.starts[player], p.starts[player + 1]):
-                copy[p.columns[i]] = p.rows[drawn[k] * p.width + p.columns[i]]
-    free(drawn)
-
-
-cdef inline void draw_joining(Plan* p, const double* x, double* copies) noexcept nogil:
-    """iSAGE's copies, m for each coalition from that of ``first`` players up to all but one; none where it is not asked for."""
-    cdef int64_t* drawn
-    cdef double* current
-    cdef Py_ssize_t k, i, size
-    cdef int64_t player
-    if p.sage_m == 0 or p.players < 1:
-        return
-    drawn = <int64_t*> malloc(p.sage_m * sizeof(int64_t))
-    current = <double*> malloc(p.sage_m * p.width * sizeof(double))
-    draw_order(p, drawn)
-    for k in range(p.sage_m):
-        memcpy(current + k * p.width, p.rows + drawn[k] * p.width, p.width * sizeof(double))
-        for i in range(p.n_outside):
-            current[k * p.width + p.outside[i]] = x[p.outside[i]]
-    for size in range(p.first, p.players):
-        if size > 0:
-            player = p.order[size - 1]
-            for k in range(p.sage_m):
-                for i in range(p.starts[player], p.starts[player + 1]):
-                    current[k * p.width + p.columns[i]] = x[p.columns[i]]
-        memcpy(copies + (size - p.first) * p.sage_m * p.width, current, p.sage_m * p.width * sizeof(double))
-    free(current)
-    free(drawn)
+            copy += width
+            memcpy(copy, own, width * sizeof(double))
+            take_over(p, player, others + k * width, copy)
+    for step in range(p.steps):
+        for k in range(p.sage_m):
+            copy += width
+            memcpy(copy, others + (p.m + k) * width if step == 0 else copy - p.sage_m * width, width * sizeof(double))
+            for i in range(p.n_outside if step == 0 else 0):
+                copy[p.outside[i]] = own[p.outside[i]]
+            if step + p.first > 0:
+                take_over(p, p.order[step + p.first - 1], own, copy)
+    return copies
 
 
 cdef inline double* draw_copies(Plan* p, const double* x) noexcept nogil:
-    """x and its copies, for the caller to free."""
-    cdef double* copies = <double*> malloc(p.n_predicted * p.width * sizeof(double) + 8)
-    draw_replaced(p, x, copies)
-    draw_joining(p, x, copies + p.copies * p.width)
+    """Draw; the record and its copies, for the caller to free."""
+    cdef int64_t* drawn = draw(p)
+    cdef Py_ssize_t n = p.m + (p.sage_m if p.steps > 0 else 0), k
+    cdef double* others = <double*> malloc(n * p.width * sizeof(double) + 8)
+    cdef double* copies
+    for k in range(n):
+        memcpy(others + k * p.width, p.rows + drawn[k] * p.width, p.width * sizeof(double))
+    copies = mixed(p, x, others)
+    free(others)
+    free(drawn)
     return copies
 
 

@@ -6,9 +6,8 @@ All functions take a learner's table of arrays (``explain_core.learners.linear``
 from libc.math cimport isnan
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
 
-from explain_core.engine.explaining cimport Plan, draw_copies, draw_order, draw_rows
+from explain_core.engine.explaining cimport Plan, draw, draw_copies, mixed
 from explain_core.engine.slopes cimport slope
 
 cdef extern from *:
@@ -71,49 +70,22 @@ cdef void predict_linear(const int64_t* table, const double* rows, Py_ssize_t n,
     close_linear(&m)
 
 
-cdef void copies_by_products(Linear* m, Plan* p, const double* x, double* out) noexcept nogil:
-    """``predict_linear_copies`` where a term depends on its column alone: sums of the products of a value and its weight.
+cdef double* draw_products(Linear* m, Plan* p, const double* x) noexcept nogil:
+    """``draw_copies`` where a term depends on its column alone: each value is multiplied by its weight once, before it gets into copies.
 
-    A copy takes each column's product from the record or from its drawn row. What is missing adds 0.0, which leaves a sum as it is: that is never −0.
+    What is missing adds 0.0, which leaves a sum as it is: that is never −0.
     """
-    cdef Py_ssize_t width = p.width, n = outputs(m), most = max(p.m, p.sage_m), i, k, c, group, player
-    cdef double* own = <double*> malloc((2 * width + most * width + most) * sizeof(double))
-    cdef double* mixed = own + width
-    cdef double* others = mixed + width  # draws × columns
-    cdef double* row
-    cdef int64_t* drawn = <int64_t*> (others + most * width)
+    cdef int64_t* drawn = draw(p)
+    cdef Py_ssize_t n = p.m + (p.sage_m if p.steps > 0 else 0), k
+    cdef double* own = <double*> malloc((1 + n) * p.width * sizeof(double) + 8)
+    cdef double* copies
     products(m, x, own)
-    predict_products(m, own, out)
-    draw_rows(p.state, p.n_rows, p.m, drawn)
-    for k in range(p.m):
-        products(m, p.rows + drawn[k] * width, others + k * width)
-    memcpy(mixed, own, width * sizeof(double))
-    for player in range(p.players if p.m > 0 else 0):
-        for k in range(p.m):
-            for i in range(p.starts[player], p.starts[player + 1]):
-                c = p.columns[i]
-                mixed[c] = others[k * width + c]
-            predict_products(m, mixed, out + (1 + player * p.m + k) * n)
-        for i in range(p.starts[player], p.starts[player + 1]):
-            c = p.columns[i]
-            mixed[c] = own[c]
-    if p.sage_m > 0 and p.players > 0:
-        draw_order(p, drawn)
-        for k in range(p.sage_m):
-            row = others + k * width
-            products(m, p.rows + drawn[k] * width, row)
-            for i in range(p.n_outside):
-                row[p.outside[i]] = own[p.outside[i]]
-        for group in range(p.players):
-            for k in range(p.sage_m):
-                row = others + k * width
-                if group > 0:
-                    player = p.order[group - 1]
-                    for i in range(p.starts[player], p.starts[player + 1]):
-                        row[p.columns[i]] = own[p.columns[i]]
-                if group >= p.first:
-                    predict_products(m, row, out + (p.copies + (group - p.first) * p.sage_m + k) * n)
+    for k in range(n):
+        products(m, p.rows + drawn[k] * p.width, own + (1 + k) * p.width)
+    copies = mixed(p, own, own + p.width)
     free(own)
+    free(drawn)
+    return copies
 
 
 cdef void products(Linear* m, const double* x, double* out) noexcept nogil:
@@ -142,19 +114,20 @@ cdef double* predict_linear_copies(const int64_t* table, Plan* p, const double* 
     """Draw, and predict the record and its copies, rows × ``width``, for the caller to free."""
     cdef Linear m
     cdef Py_ssize_t i
+    cdef bint by_products
     cdef double* copies
     cdef double* out
     open_linear(table, &m)
     measure(&m)
-    width[0] = outputs(&m)
+    width[0], by_products = outputs(&m), m.head.link != SOFTMAX and m.head.ranked == 0
+    copies = draw_products(&m, p, x) if by_products else draw_copies(p, x)
     out = <double*> malloc(p.n_predicted * width[0] * sizeof(double))
-    if m.head.link != SOFTMAX and m.head.ranked == 0:
-        copies_by_products(&m, p, x, out)
-    else:
-        copies = draw_copies(p, x)
-        for i in range(p.n_predicted):
+    for i in range(p.n_predicted):
+        if by_products:
+            predict_products(&m, copies + i * p.width, out + i * width[0])
+        else:
             predict(&m, copies + i * p.width, out + i * width[0])
-        free(copies)
+    free(copies)
     close_linear(&m)
     return out
 

@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 
 from explain_core.engine.adaptive cimport scale_votes, share
 from explain_core.engine.bayes cimport factors, majority, normalise, priors, weight_of
-from explain_core.engine.explaining cimport Plan, draw_order, draw_rows
+from explain_core.engine.explaining cimport Plan, draw
 from explain_core.engine.forests cimport aggregate, count_votes, enter, favourite, share_votes, vote_weight
 from explain_core.engine.layout cimport *
 from explain_core.engine.leaves cimport uses_bayes
@@ -94,15 +94,12 @@ cdef inline void draw_walks(Walks* w) noexcept nogil:
     """The drawn row of each walk, and from which step on it is the record's."""
     cdef Plan* p = w.p
     cdef Py_ssize_t walk, player, place, i, c
-    cdef int64_t* replaced
+    cdef int64_t* drawn = draw(p)
     w.drawn[0] = 0
-    replaced = <int64_t*> malloc(p.m * sizeof(int64_t) + 8)
-    draw_rows(p.state, p.n_rows, p.m, replaced)
     for player in range(p.players if p.m > 0 else 0):
-        memcpy(w.drawn + 1 + player * p.m, replaced, p.m * sizeof(int64_t))
-    free(replaced)
-    if w.n > w.copies:
-        draw_order(p, w.drawn + w.copies)
+        memcpy(w.drawn + 1 + player * p.m, drawn, p.m * sizeof(int64_t))
+    memcpy(w.drawn + w.copies, drawn + p.m, (w.n - w.copies) * sizeof(int64_t))
+    free(drawn)
     memset(w.since, 0, w.columns * w.n * sizeof(int64_t))
     for player in range(p.players if p.m > 0 else 0):
         for i in range(p.starts[player], p.starts[player + 1]):
