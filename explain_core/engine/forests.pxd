@@ -7,7 +7,7 @@ from libc.string cimport memset
 
 from explain_core.engine.adwin cimport detect, reset
 from explain_core.engine.arithmetic cimport total
-from explain_core.engine.hoeffding cimport learn_tree, predict_tree
+from explain_core.engine.hoeffding cimport learn_tree, tree_votes
 from explain_core.engine.layout cimport *
 from explain_core.engine.mersenne cimport poisson
 from explain_core.engine.target_splits cimport variance
@@ -44,11 +44,7 @@ cdef inline int64_t favourite(Trees* t, int64_t tree, const double* votes) noexc
 
 cdef inline int64_t guess(Trees* t, int64_t tree, const double* x) noexcept nogil:
     """``predict_one``: the code of the class, −1 where the tree has seen none; the votes, by code, are in ``t.dense``."""
-    cdef int64_t n, i, node
-    memset(t.dense, 0, t.size * sizeof(double))
-    node = predict_tree(t, t.trees[tree].root, x, t.votes, &n)
-    for i in range(n):
-        t.dense[classes_at(t, t.nodes[node].leaf)[i]] = t.votes[i]
+    tree_votes(t, tree, x, t.dense)
     return favourite(t, tree, t.dense)
 
 
@@ -217,8 +213,8 @@ cdef inline double aggregate(Trees* t, double* values, double* weights) noexcept
 
 cdef inline double member_number(Trees* t, int64_t member, const double* x) noexcept nogil:
     """What a member's tree predicts."""
-    cdef int64_t n
-    return t.votes[0] if predict_tree(t, t.trees[t.members[member].foreground].root, x, t.votes, &n) >= 0 else 0.0
+    tree_votes(t, t.members[member].foreground, x, t.dense)
+    return t.dense[0]
 
 
 cdef inline void rate(Trees* t, int64_t member, double error) noexcept nogil:

@@ -11,15 +11,16 @@ from explain_core.engine.target_splits cimport divide_target
 from explain_core.engine.walks cimport activate, deactivate, descend, leaf_node, otherwise, toward
 
 
-cdef inline int64_t predict_tree(Trees* t, int64_t root, const double* x, double* votes, int64_t* n) noexcept nogil:
-    """The node of the record's leaf, −1 for no tree; its n votes in the leaf's order of classes."""
-    cdef int64_t node
-    n[0] = 0
+cdef inline void tree_votes(Trees* t, int64_t tree, const double* x, double* out) noexcept nogil:
+    """A tree's probability of each class, by code, or its number; zeros where it has learnt nothing."""
+    cdef int64_t root = t.trees[tree].root, leaf, n, i
+    memset(out, 0, t.size * sizeof(double))
     if root < 0:
-        return -1
-    node = descend(t, root, x)
-    n[0] = predict_leaf(t, t.nodes[node].leaf, x, votes)
-    return node
+        return
+    leaf = t.nodes[descend(t, root, x)].leaf
+    n = predict_leaf(t, leaf, x, t.votes)
+    for i in range(n):
+        out[classes_at(t, leaf)[i]] = t.votes[i]
 
 
 cdef inline int64_t divide_leaf(Trees* t, int64_t node, bint fresh, int64_t* n) noexcept nogil:
@@ -75,12 +76,3 @@ cdef inline void learn_tree(
     seen = weight_of(t, leaf)
     if seen - hits_at(t, leaf).attempted >= t.of.grace and not attempt(t, tree, node):
         hits_at(t, leaf).attempted = seen
-
-
-cdef inline void tree_probabilities(Trees* t, const double* x, double* out) noexcept nogil:
-    """The tree's probability of each class, in the order of the codes, or its number."""
-    cdef int64_t n, i, node
-    memset(out, 0, t.size * sizeof(double))
-    node = predict_tree(t, t.trees[0].root, x, t.votes, &n)
-    for i in range(n):
-        out[classes_at(t, t.nodes[node].leaf)[i]] = t.votes[i]

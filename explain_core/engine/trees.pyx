@@ -13,7 +13,7 @@ from libc.string cimport memcpy
 from explain_core.engine.adaptive cimport adaptive_probabilities, learn_adaptive
 from explain_core.engine.explaining cimport Plan
 from explain_core.engine.forests cimport UNKNOWN, aggregate, class_votes, enter, learn_classes, learn_numbers, member_number
-from explain_core.engine.hoeffding cimport learn_tree, tree_probabilities
+from explain_core.engine.hoeffding cimport learn_tree, tree_votes
 from explain_core.engine.layout cimport Trees, get_scratch, give_scratch, open_trees, rows_of, short_of_rows
 from explain_core.engine.targets cimport rounded as rounded_to
 from explain_core.engine.tree_walks cimport Walks, get_walks, predict_copies
@@ -90,7 +90,7 @@ cdef void predict_trees(
         elif t.adaptive:
             adaptive_probabilities(&t, x, by_code)
         else:
-            tree_probabilities(&t, x, by_code)
+            tree_votes(&t, 0, x, by_code)
         memcpy(out + row * size, by_code, size * sizeof(double))
     free(by_code)
     give_scratch(&t)
