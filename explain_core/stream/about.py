@@ -14,6 +14,9 @@ from explain_core.periods import Period, Sums
 from explain_core.stream.events import Alarm, RiskChanged
 from explain_core.stream.explained import PERFORMANCE, Ended, ExplainedModel
 
+_NESTED = ("before", "after", "onset", "earliest", "latest")
+_OF_DIFFERENCE = ("feature", "sense", "words", "bits", "before", "after", "value", "by")
+
 Remedy = Callable[[Sequence[str]], str]
 """How to leave features out, in words."""
 
@@ -29,11 +32,7 @@ def alarm(found: Alarm) -> dict[str, Any]:
         "segment": subject.segment and dict(zip(("feature", "value"), subject.segment, strict=True)),
         "direction": "up" if change.least > 0.0 else "down",
         "least": abs(change.least),
-        "before": change.before._asdict(),
-        "after": change.after._asdict(),
-        "onset": change.onset._asdict(),
-        "earliest": change.earliest._asdict(),
-        "latest": change.latest._asdict(),
+        **{name: getattr(change, name)._asdict() for name in _NESTED},
         "evidence": change.evidence,
         "clipped": change.clipped,
         "cause": found.cause,
@@ -71,14 +70,7 @@ def without_change(said: str) -> dict[str, Any]:
 def _feature(found: Difference) -> dict[str, Any]:
     risk = found.risk
     return {
-        "feature": found.feature,
-        "sense": found.sense,
-        "words": found.words,
-        "bits": found.bits,
-        "before": found.before,
-        "after": found.after,
-        "value": found.value,
-        "by": found.by,
+        **{name: getattr(found, name) for name in _OF_DIFFERENCE},
         "risk": risk and risk.value,
         "low": risk and risk.low,
         "high": risk and risk.high,
