@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from explain_core.bands import Z
 from explain_core.engine import estimated as engine
 from explain_core.engine.smoothing import BLOCK
 from explain_core.learners.columns import Columns, ColumnsState
@@ -34,8 +35,6 @@ RARE = 0.01
 """A category that is rarer among the newest records has no cell of its own."""
 RIDGE = 5.0
 """Records that speak for a cell making no difference."""
-Z = 1.959963984540054
-"""Half the width of the intervals of 95 %, in standard errors."""
 GROWN = 2.0**200
 """Weights grow, instead of older ones shrinking, up to this."""
 FAMILIAR = 10.0

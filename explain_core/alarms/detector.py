@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.alarms import BASELINE, BLOCK, WARM_UP, seasons
+from explain_core.bands import Z
 from explain_core.engine import alarms as engine
 from explain_core.losses import HUGE
 from explain_core.state import Block, State, array, block, check, finite
 
 Array = NDArray[np.float64]
-
-Z = 1.959963984540054
-"""Half the width of the intervals of 95 %, in standard errors."""
 
 ROOM = 16
 """Buckets allocated at a time."""

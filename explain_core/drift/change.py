@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from explain_core.bands import Z
 from explain_core.figures import figure, figures
 from explain_core.sums import total
 
@@ -16,8 +17,6 @@ Verdict = Literal["attributed", "not attributable"]
 Name = Callable[[str], str]
 """What people call a feature."""
 LEVEL = 0.95
-Z = 1.959963984540054
-"""Half the width of a 95 % interval in standard errors."""
 LEAST_MATCHED = 0.1
 """The share of either window's rows that match the other, below which concept and inputs cannot be told apart."""
 NAMED = 5
