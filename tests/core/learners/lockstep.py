@@ -17,7 +17,7 @@ from explain_core.learners.base import Learner, LearnerState
 from explain_core.losses import Task
 from explain_core.models import Model, wrap
 
-RECORDS = int(os.environ.get("LOCKSTEP_RECORDS", "1500"))
+RECORDS = int(os.environ.get("LOCKSTEP_RECORDS", "1000"))
 """Of each case; ``LOCKSTEP_RECORDS=50000`` is the whole proof."""
 
 DIGESTS = Path(__file__).with_name("digests.json")
@@ -25,8 +25,8 @@ DIGESTS = Path(__file__).with_name("digests.json")
 
 
 def records(forest: Mapping[str, Any]) -> int:
-    """Of a case of a forest with these parameters: half of them where its trees are many, for river's speed decides how long it takes."""
-    return RECORDS // (2 if forest.get("n_models", 10) > 3 else 1)
+    """Of a case of a forest with these parameters: half of them where its trees are ten or more, for river's speed decides how long it takes."""
+    return RECORDS // (2 if forest.get("n_models", 10) > 9 else 1)
 
 
 Labelled = tuple[dict[str, Any], Any, float]

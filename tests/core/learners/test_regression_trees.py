@@ -43,7 +43,7 @@ def rising(n: int) -> Iterator[Labelled]:
 def turning(n: int) -> Iterator[Labelled]:
     """Records whose meaning turns round now and then."""
     for i, (x, y, w) in enumerate(named(synth.Friedman(seed=7), n)):
-        yield x, y if i // 250 % 2 else 30.0 - y, w
+        yield x, y if i // 200 % 2 else 30.0 - y, w
 
 
 STREAMS: dict[str, Callable[[int], Iterator[Labelled]]] = {
