@@ -351,18 +351,18 @@ def main(
         for kind in KINDS:
             for n in sizes:
                 for change in (0.5,) if quick else (0.5, 0.2, 0.1):
-                    report.add_row(*delays(kind, change, n, streams, rivals, 1_000 if quick else 60_000))
+                    report.add_row(*delays(kind, change, n, streams, rivals, 200 if quick else 60_000))
         console.print(report)
     if "games" in parts:
         report = Report("feature", "N", "delay", "onset off", "noticed", "other alarms")
         for name in ("doubles", "switched off"):
             for n in sizes:
-                report.add_row(*game(name, n, 2 if quick else 40))
+                report.add_row(*game(name, n, 1 if quick else 40))
         console.print(report)
     if "costs" in parts:
         report = Report("subjects", "µs a record")
         for subjects in (1, 20, 100):
-            report.add_row(str(subjects), f"{cost(subjects, 2_000 if quick else 20_000):.2f}")
+            report.add_row(str(subjects), f"{cost(subjects, 200 if quick else 20_000):.2f}")
         console.print(report)
 
 

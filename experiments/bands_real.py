@@ -110,7 +110,7 @@ def looks(
 @quick_option
 def main(data: Path | None, streams: int, draws: int, sets: tuple[str, ...], quick: bool) -> None:
     if quick:
-        streams, draws = 1, 20_000
+        streams, draws = 1, 2_000
     made = [
         (make_game(name, data, estimator, quadratic), estimator, False)
         for name in sets or (SETS if data else SETS[:1])

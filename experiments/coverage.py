@@ -236,20 +236,20 @@ def truth(game: Game, name: str, draws: int, progress: bool) -> tuple[Array, Arr
 
 
 @click.command(help=__doc__)
-@click.option("--quick", is_flag=True, help="50 streams, α = 0.01 alone, 100,000 draws for the truth.")
+@click.option("--quick", is_flag=True, help="10 streams, α = 0.01 alone, 20,000 draws for the truth.")
 @click.option("--streams", default=2_000, show_default=True)
 @click.option("--draws", default=TRUTH_DRAWS, show_default=True, help="For the truth.")
 @click.option("--game", "games", multiple=True, type=click.Choice(["agrawal", "linear"]), help="These alone.")
 @click.option("--alpha", "alphas", multiple=True, type=float, default=(0.01, 0.001), show_default=True)
 def main(quick: bool, streams: int, draws: int, games: tuple[str, ...], alphas: tuple[float, ...]) -> None:
     if quick:
-        streams, draws, alphas = 50, 100_000, (0.01,)
+        streams, draws, alphas = 10, 20_000, (0.01,)
     seeds = range(streams)
     report = Report(
         "game", "estimator", "α", "coverage of each feature", "smallest", "largest", "wanted", "met"
     )
     missed = 0
-    pool = 20_000 if quick else 100_000
+    pool = 2_000 if quick else 100_000
     makers = {"agrawal": agrawal_game, "linear": linear_game}
     for game in (makers[name](pool) for name in games or makers):
         for name in DELTA:

@@ -132,7 +132,7 @@ def false(
 @quick_option
 def main(data: Path | None, sets: tuple[str, ...], model: str, most: int, looks: int, quick: bool) -> None:
     if quick:
-        most, looks = 5_000, 1
+        most, looks = 4_000, 1
     chosen = sets or (*(SETS if data else ()), *(() if quick else AIRPORTS), "Bananas")
     report = Report("set", "estimator", "shown", "gain", "named", "named, with a gain", "looks", "noise: band", "named", "permuted: band", "named")  # fmt: skip
     missed = 0

@@ -128,9 +128,9 @@ def picture(found: list[Published], file: Path) -> None:
 )
 @click.option("--model", help="model.name instead of the demo's.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="A picture's file.")
-@click.option("--quick", is_flag=True, help="A tenth of the demo's flights, which is too few for alarms.")
+@click.option("--quick", is_flag=True, help="A fortieth of the demo's flights, which is too few for alarms.")
 def main(every: int, season: str | None, model: str | None, plot: Path | None, quick: bool) -> None:
-    records = flights(every * (10 if quick else 1))
+    records = flights(every * (40 if quick else 1))
     found = folded(records, season, model)
     if plot is not None:
         picture(found, plot)

@@ -35,11 +35,11 @@ def games(pool: int) -> list[tuple[Game, Array]]:
 
 
 @click.command(help=__doc__)
-@click.option("--quick", is_flag=True, help="20 streams.")
+@click.option("--quick", is_flag=True, help="5 streams.")
 def main(quick: bool) -> None:
-    seeds, worse = range(20 if quick else 2_000), False
+    seeds, worse = range(5 if quick else 2_000), False
     report = Report("game", "draws", "mean of ignored", "0 in band", "SD, two over one")
-    for game, ignored in games(20_000 if quick else 100_000):
+    for game, ignored in games(2_000 if quick else 100_000):
         spread = {}
         for m, pairs in ((1, False), (2, True)):
             form = replace(game, m=m, pairs=pairs)
