@@ -1,6 +1,6 @@
 # Sums, squares, losses and random numbers with the bits of Python's own.
 
-from libc.math cimport NAN, fabs, isfinite, log, pow
+from libc.math cimport NAN, fabs, log, pow
 from libc.stdint cimport int64_t, uint64_t
 
 cdef extern from *:

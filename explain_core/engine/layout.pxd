@@ -250,7 +250,7 @@ cdef struct Trees:
     Py_ssize_t widths[5]
     Py_ssize_t size  # room for classes
     Py_ssize_t leaf_width, doubles_width, cell_width, half  # half: buckets of a row
-    Py_ssize_t error_width, counter_width, model_width
+    Py_ssize_t error_width, model_width
     Py_ssize_t n_order, n_columns, n_members, n_trees, n_windows
     bint adaptive  # an adaptive tree
     bint regression
@@ -289,7 +289,7 @@ cdef inline void open_trees(const int64_t* table, Trees* t) noexcept nogil:
         t.rooms[pool], t.widths[pool] = rows_of(table, INTEGERS[pool]), width_of(table, INTEGERS[pool])
     t.size, t.leaf_width, t.doubles_width = width_of(table, 6), width_of(table, 4), width_of(table, 5)
     t.cell_width, t.half = width_of(table, 9), width_of(table, 22) // 2
-    t.error_width, t.counter_width, t.model_width = width_of(table, 24), width_of(table, 26), width_of(table, 27)
+    t.error_width, t.model_width = width_of(table, 24), width_of(table, 27)
     t.n_order, t.n_columns, t.n_members = width_of(table, 13), rows_of(table, 14), rows_of(table, 17)
     t.n_trees, t.n_windows = rows_of(table, 11), rows_of(table, 21)
     t.adaptive = rows_of(table, 25) > 0

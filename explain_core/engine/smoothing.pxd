@@ -24,7 +24,7 @@ cdef inline void smooth(
     double* cells, double* sums, double decay, const double* delta, Py_ssize_t losses, Py_ssize_t columns, Py_ssize_t stride
 ) noexcept nogil:
     """``Smoother.update``; ``cells`` is rows × losses × columns, ``sums`` rows × columns, ``delta`` losses × stride."""
-    cdef Py_ssize_t layer = losses * columns, i, j, quarter, place
+    cdef Py_ssize_t layer = losses * columns, i, j, quarter
     cdef double share, size, value, off, squares, step, grown
     cdef double* cell
     for j in range(columns):

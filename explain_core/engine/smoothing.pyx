@@ -3,7 +3,7 @@
 from libc.math cimport INFINITY, NAN, copysign, fabs, fmax, fmin, isfinite, pow, sqrt
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from explain_core.engine.arithmetic cimport ABSOLUTE, BRIER, CROSS_ENTROPY, HINGE, HUBER, MOVED, MOVED_NUMBER, SQUARED, ZERO_ONE, loss
 from explain_core.engine.explaining cimport empty_losses

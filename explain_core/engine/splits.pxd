@@ -7,7 +7,7 @@ from libc.stdlib cimport free, malloc
 from explain_core.engine.arithmetic cimport total
 from explain_core.engine.bayes cimport weight_of
 from explain_core.engine.layout cimport *
-from explain_core.engine.walks cimport new_node, split_node
+from explain_core.engine.walks cimport split_node
 
 cdef extern from *:
     """
@@ -334,8 +334,7 @@ cdef inline int64_t divide(Trees* t, int64_t node, bint fresh, int64_t* n) noexc
         free(b.values)
         return NULL_SPLIT if choice.split else STAYS
     n[0] = distribute(t, choice.observer, choice.kind, choice.point, &b)
-    branch = new_node(t, -1, t.nodes[node].depth) if fresh else node
-    split_node(t, branch, choice.observer, choice.kind, choice.point, n[0], b.categories)
+    branch = split_node(t, node, fresh, choice.observer, choice.kind, choice.point, n[0], b.categories)
     child = t.nodes[branch].left
     for i in range(n[0]):
         leaf = t.nodes[child].leaf

@@ -8,7 +8,7 @@ from libc.string cimport memset
 from explain_core.engine.layout cimport *
 from explain_core.engine.splits cimport NULL_SPLIT, STAYS, Choice, take_choice
 from explain_core.engine.targets cimport endow_target
-from explain_core.engine.walks cimport new_node, split_node
+from explain_core.engine.walks cimport split_node
 
 cdef enum:  # Stage: of a point on the way through a search tree
     DOWN  # it is reached
@@ -272,8 +272,7 @@ cdef inline int64_t divide_target(Trees* t, int64_t node, bint fresh, int64_t* n
         n[0] = in_order(t, choice.observer, order)
         for i in range(n[0]):
             categories[i] = point_at(t, order[i]).point
-    branch = new_node(t, -1, t.nodes[node].depth) if fresh else node
-    split_node(t, branch, choice.observer, choice.kind, choice.point, n[0], categories)
+    branch = split_node(t, node, fresh, choice.observer, choice.kind, choice.point, n[0], categories)
     child = t.nodes[branch].left
     for i in range(n[0]):
         if choice.kind == MULTIWAY:

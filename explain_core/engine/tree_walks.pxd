@@ -4,7 +4,7 @@
 # All walks go down a tree together; the steps of one part where a branch sends the row's value and the record's elsewhere. The bits
 # are those of predicting each copy by itself.
 
-from libc.math cimport INFINITY, isnan
+from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset

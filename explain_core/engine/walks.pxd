@@ -159,13 +159,14 @@ cdef inline void deactivate(Trees* t, int64_t tree, int64_t leaf) noexcept nogil
         t.trees[tree].inactive += 1
 
 
-cdef inline void split_node(
-    Trees* t, int64_t branch, int64_t observer, int64_t kind, double point, int64_t n, const double* categories
+cdef inline int64_t split_node(
+    Trees* t, int64_t node, bint fresh, int64_t observer, int64_t kind, double point, int64_t n, const double* categories
 ) noexcept nogil:
-    """Make a node a branch with n empty leaves."""
-    cdef int64_t i
-    cdef Node* node = &t.nodes[branch]
-    node.kind, node.column, node.left, node.leaf = kind, t.observers[observer].feature, -1, -1
+    """Make a node, or a fresh one in its place, a branch with n empty leaves; returns it."""
+    cdef int64_t branch = new_node(t, -1, t.nodes[node].depth) if fresh else node, i
+    cdef Node* own = &t.nodes[branch]
+    own.kind, own.column, own.left, own.leaf = kind, t.observers[observer].feature, -1, -1
     t.splits[branch].threshold = point
     for i in range(n):
-        append_child(t, branch, leaf_node(t, node.depth + 1), categories[i] if kind == MULTIWAY else 0.0)
+        append_child(t, branch, leaf_node(t, own.depth + 1), categories[i] if kind == MULTIWAY else 0.0)
+    return branch

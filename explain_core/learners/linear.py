@@ -227,12 +227,9 @@ class LinearLearner(Learner):
         intercepts = array("intercepts", blocks["intercepts"], "<f8", (1,))
         target = array("target", blocks["target"], "<f8", (3,))
         present = array("present", blocks["present"], "<i8", (rows, 1 + keys if softmax else 0))
-        for name, numbers_ in (
-            ("moments", moments),
-            ("intercepts", intercepts),
-            ("target", target),
-        ):
-            finite(name, numbers_)
+        finite("moments", moments)
+        finite("intercepts", intercepts)
+        finite("target", target)
         check(
             bool((moments[:, [0, 2]] >= 0.0).all() and target[0] >= 0.0 and target[2] >= 0.0),
             "moments: negative",
