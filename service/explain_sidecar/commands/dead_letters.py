@@ -17,7 +17,7 @@ from explain_sidecar.errors import UserError
 from explain_sidecar.fold.messages import LETTER_PREFIX, NOT_KEPT, letter_headers
 from explain_sidecar.kafka.clients import CONNECT_SECONDS, ErrorLog, reading_consumer
 from explain_sidecar.kafka.errors import Aborted, Fenced
-from explain_sidecar.kafka.headers import read_headers
+from explain_sidecar.kafka.headers import offset_of, read_headers
 from explain_sidecar.kafka.reading import read_to
 from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.stream import messages
@@ -165,8 +165,7 @@ def _letter(message: Message) -> DeadLetter:
     reported = letter_headers(headers)
     own = [(name, value) for name, value in headers if not name.startswith(LETTER_PREFIX)]
     partition: int = message.partition()  # type: ignore[assignment]
-    offset: int = message.offset()  # type: ignore[assignment]
-    return DeadLetter(partition, offset, message.key(), message.value(), own, reported)
+    return DeadLetter(partition, offset_of(message), message.key(), message.value(), own, reported)
 
 
 def _row(letter: DeadLetter) -> dict[str, Any]:

@@ -35,10 +35,7 @@ def run(
         raise UserError(f"FILE {file}: there are no rows; give a file with a header and rows, or objects")
     for option, names in (("--label", [label]), ("--time", [time] if time else []), ("--ignore", ignore)):
         for name in names:
-            if name not in table.columns:
-                raise UserError(
-                    f"{option} {name}: {file.name} has no such column; it has {', '.join(table.columns)}"
-                )
+            table.check(option, name)
     try:
         report = watch(
             [record for _, record in table.rows()],

@@ -17,7 +17,6 @@ from explain_sidecar.commands.markers import Markers, identifiers, remarks
 from explain_sidecar.commands.tables import read_table
 from explain_sidecar.errors import UserError
 from explain_sidecar.formats.errors import SchemaProblem
-from explain_sidecar.formats.writing import value_writer
 from explain_sidecar.kafka.clients import plain_producer
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
@@ -50,10 +49,8 @@ def produce(
     if not table.count:
         raise UserError(f"--input {file}: it has no rows")
     for option, column in (("--label", label), ("--key", key)):
-        if column is not None and column not in table.columns:
-            raise UserError(
-                f"{option} {column}: {file.name} has no such column; it has {', '.join(table.columns)}"
-            )
+        if column is not None:
+            table.check(option, column)
     texts = {name: Markers() for name, kind in table.columns.items() if "string" in kind and name != label}
     for _, record in table.rows() if texts else ():
         for name in texts.keys() & record.keys():
@@ -65,15 +62,13 @@ def produce(
             f"--label {label}: it would be written as record.label, {settings.record.label!r}, and {file.name} has another column "
             "of that name; rename that one, or set record.label to the label's own name"
         )
-    names = {name: settings.record.label if name == label else name for name in table.columns}
     topic = topic or settings.topics.records
-    columns = {names[name]: kind for name, kind in table.columns.items()}
-    encode = value_writer(settings.record, settings.registry, topic, columns)
+    encode = table.writer(label, settings.record, settings.registry, topic)
 
     def records() -> Iterator[tuple[bytes | None, int | None, bytes]]:
         for number, (row, record) in enumerate(table.rows(), start=1):
             try:
-                value = encode({names[name]: cell for name, cell in record.items()})
+                value = encode(record)
             except SchemaProblem as error:
                 raise UserError(
                     f"--input {file}: row {number} does not fit the schema: {error}; {number - 1} rows were written"

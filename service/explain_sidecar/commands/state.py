@@ -28,7 +28,6 @@ from explain_sidecar.fold.identity import fold_settings, settings_of
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.formats.source import schema_source
-from explain_sidecar.formats.writing import value_writer
 from explain_sidecar.kafka.clients import ErrorLog, reading_consumer, unreachable
 from explain_sidecar.kafka.headers import offset_of
 from explain_sidecar.kafka.input import record_of
@@ -154,19 +153,12 @@ def _rows(
     """The rows of a file as records, the settings that read them, and their name."""
     table = read_table("--input", file, limit, ())
     label = label or settings.record.label
-    if label not in table.columns:
-        raise UserError(f"--label {label}: {file.name} has no such column; it has {', '.join(table.columns)}")
-    names = {name: settings.record.label if name == label else name for name in table.columns}
+    table.check("--label", label)
     plain = settings.record.model_copy(
         update={"format": "json", "framing": None, "schema_file": None, "where": {}, "root": None}
     )
-    encode = value_writer(
-        plain, settings.registry, settings.topics.records, {names[n]: k for n, k in table.columns.items()}
-    )
-    rows = (
-        InputRecord(0, 0, None, encode({names[name]: cell for name, cell in record.items()}))
-        for _, record in table.rows()
-    )
+    encode = table.writer(label, plain, settings.registry, settings.topics.records)
+    rows = (InputRecord(0, 0, None, encode(record)) for _, record in table.rows())
     return settings.model_copy(update={"record": plain}), file.name, rows
 
 

@@ -18,6 +18,8 @@ import orjson
 from explain_sidecar.commands.csv_rows import CONVERTERS, check_once, converters_of, read_rows
 from explain_sidecar.errors import UserError
 from explain_sidecar.formats.inferred import Columns, kinds_of
+from explain_sidecar.formats.writing import value_writer
+from explain_sidecar.settings import RecordSettings, RegistrySettings
 
 FileKind = Literal["csv", "jsonl", "parquet"]
 Row = dict[str, Any]
@@ -31,9 +33,26 @@ _SUFFIXES: dict[str, FileKind] = {
 class RowFile:
     """``count`` rows with the kinds of their columns. ``rows()`` reads the file anew: of each row its cells as they are, and its record."""
 
+    name: str
     columns: Columns
     count: int
     rows: Callable[[], Iterator[tuple[Row, Row]]]
+
+    def check(self, option: str, column: str) -> None:
+        """Raise ``UserError`` where there is no such column, which the option names."""
+        if column not in self.columns:
+            raise UserError(
+                f"{option} {column}: {self.name} has no such column; it has {', '.join(self.columns)}"
+            )
+
+    def writer(
+        self, label: str, settings: RecordSettings, registry: RegistrySettings, topic: str
+    ) -> Callable[[Row], bytes]:
+        """Writes records of these rows for ``settings`` to read, with the column ``label`` as their label. Raises as ``value_writer``."""
+        names = {name: settings.label if name == label else name for name in self.columns}
+        columns = {names[name]: kind for name, kind in self.columns.items()}
+        write = value_writer(settings, registry, topic, columns)
+        return lambda record: write({names[name]: cell for name, cell in record.items()})
 
 
 def read_table(argument: str, file: Path, limit: int | None, missing: Collection[str]) -> RowFile:
@@ -52,7 +71,8 @@ def read_table(argument: str, file: Path, limit: int | None, missing: Collection
             for row in read_rows(argument, file, limit):
                 yield row, {name: converters[name](cell) for name, cell in row.items() if cell not in absent}
 
-        return RowFile({name: CONVERTERS[convert] for name, convert in converters.items()}, count, of_csv)
+        kinds = {name: CONVERTERS[convert] for name, convert in converters.items()}
+        return RowFile(file.name, kinds, count, of_csv)
 
     def rows() -> Iterator[tuple[Row, Row]]:
         found = json_lines(argument, file) if kind == "jsonl" else _parquet(argument, file)
@@ -60,7 +80,7 @@ def read_table(argument: str, file: Path, limit: int | None, missing: Collection
             yield row, {name: cell for name, cell in row.items() if not _is_missing(cell, missing)}
 
     columns, count = kinds_of(record for _, record in rows())
-    return RowFile(columns, count, rows)
+    return RowFile(file.name, columns, count, rows)
 
 
 def kind_of(argument: str, file: Path) -> FileKind:
