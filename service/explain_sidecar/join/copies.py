@@ -46,10 +46,6 @@ class CopiedPartition:
         self.consuming = False
         self.offset = self.committed = self.end = 0
 
-    @property
-    def ready(self) -> bool:
-        return self.phase == "running"
-
     def advance(self) -> None:
         try:
             # Blocks while a predecessor's transaction is open: its outcome decides where we start.

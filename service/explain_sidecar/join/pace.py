@@ -36,7 +36,7 @@ class Pace:
 
     def limit(self, owned: Collection[JoinPartition]) -> int | None:
         """The last time that may be taken in; None where no partition has a backlog."""
-        here = {partition.partition: partition.standing for partition in owned if partition.ready}
+        here = {one.partition: one.standing for one in owned if one.phase == "running"}
         others = set(range(self._partitions)) - here.keys()
         if others:
             self._ask(others)

@@ -118,10 +118,6 @@ class JoinPartition:
     # --- recovery --------------------------------------------------------------------------------------------------
 
     @property
-    def ready(self) -> bool:
-        return self.phase == "running"
-
-    @property
     def dirty(self) -> bool:
         """Whether something was processed that no commit covers."""
         return self.phase == "running" and (

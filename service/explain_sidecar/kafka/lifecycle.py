@@ -122,11 +122,6 @@ class OwnedPartition:
         if found is not None:
             self._take_up(found)
 
-    @property
-    def ready(self) -> bool:
-        """Whether there is a state that input can be folded into."""
-        return self.state is not None
-
     def consume(self) -> list[TopicPartition]:
         """The offset at which input begins; from now on it is folded."""
         self.consuming = True

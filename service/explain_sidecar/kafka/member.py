@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Owned(Protocol):
-    """A partition assigned to this worker."""
+    """A partition assigned to this worker. While it is waiting or restoring no input may come."""
 
     partition: int
     phase: Phase
@@ -41,10 +41,6 @@ class Owned(Protocol):
 
     def advance(self) -> None:
         """One slice of recovery; raises ``UserError`` where the past does not fit."""
-
-    @property
-    def ready(self) -> bool:
-        """Whether input may come."""
 
     def consume(self) -> list[TopicPartition]:
         """The offset at which input begins; from now on it is processed."""
@@ -288,12 +284,13 @@ class Member(ABC, Generic[P]):
             owned = recovering[0]
             owned.advance()
             self.totals.recovering(self._clock.monotonic() - started)
+            if owned.phase == "restoring":
+                continue
+            recovering.pop(0)
             if owned.phase == "waiting":  # to the end of the queue
                 self._owned[owned.partition] = self._owned.pop(owned.partition)
-            elif owned.ready and not owned.consuming:
+            else:
                 ready.append(owned)
-            if owned.phase != "restoring":
-                recovering.pop(0)
         if ready:
             self._consumer.incremental_assign([place for owned in ready for place in owned.consume()])
 
