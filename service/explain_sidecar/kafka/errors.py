@@ -1,10 +1,14 @@
-"""How a transaction fails."""
+"""How Kafka refuses what is read, and how a transaction fails."""
 
 from __future__ import annotations
 
 from confluent_kafka import KafkaError
 
 from explain_sidecar.errors import UserError
+
+DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
+GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+"""What a reader is told of a topic or group that it may not read, and of a topic or partition that is not there."""
 
 REMEDIES = {
     KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of that topic: to emit.max_bytes, for dead letters to 16,384 more, and for a topic of the join above that of the events topic",

@@ -19,7 +19,7 @@ from explain_sidecar.errors import UserError
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.kafka.clock import SLICE_SECONDS
 from explain_sidecar.kafka.commits import Clients, Commits
-from explain_sidecar.kafka.errors import Aborted, Fatal
+from explain_sidecar.kafka.errors import DENIED, GONE, Aborted, Fatal
 from explain_sidecar.kafka.input import Received, received
 from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.report import Report
@@ -255,17 +255,10 @@ class Member(ABC, Generic[P]):
                 f"{topic} partition {partition}: {error.str()}: retention deleted records before they were folded; "
                 f"give the topic a longer retention, and {remedy}"
             )
-        elif code in (
-            KafkaError.UNKNOWN_TOPIC_OR_PART,
-            KafkaError._UNKNOWN_TOPIC,
-            KafkaError._UNKNOWN_PARTITION,
-            KafkaError.TOPIC_AUTHORIZATION_FAILED,
-            KafkaError.GROUP_AUTHORIZATION_FAILED,
-        ):
-            denied = code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
+        elif code in (*GONE, *DENIED):
             remedy = (
                 "see docs/guarantees.md for the rights that the sidecar's user needs"
-                if denied
+                if code in DENIED
                 else "was it deleted? Once it is there again, start the sidecar again"
             )
             raise UserError(f"{self._inputs.get(topic, 'topics')}: {topic!r}: {error.str()}; {remedy}")

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from explain_sidecar.errors import UserError
 from explain_sidecar.kafka.clients import CONNECT_SECONDS
+from explain_sidecar.kafka.errors import DENIED
 from explain_sidecar.kafka.headers import offset_of
 
 
@@ -26,7 +27,7 @@ def read(consumer: Consumer, seconds: float, count: int = 500) -> Iterator[Messa
             yield message
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise Superseded
-        elif error.code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+        elif error.code() in DENIED:
             raise UserError(
                 f"{message.topic() or 'consumer group'}: {error.str()}; grant this user READ on the sidecar's topics and on the groups that "
                 "begin with app_id, see docs/guarantees.md for all rights"
