@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from explain_sidecar.broker import embedded
@@ -22,6 +22,22 @@ LONG_SESSION = {"broker.session.timeout.ms": "120000"}
 
 if KEPT.exists():
     embedded.JVM += (f"-XX:AOTCache={KEPT}", "-Xlog:aot*=off")
+
+
+class GuardedBroker(embedded.Broker):
+    """A broker with a second listener, such as "SASL_PLAINTEXT", that clients reach at ``second_servers``; its keys and passwords are properties of ``config``."""
+
+    def __init__(self, listener: str, config: Mapping[str, str]) -> None:
+        super().__init__(config=config)
+        self.second_servers = f"127.0.0.1:{embedded.free_port()}"
+        self._second = listener
+
+    def _properties(self) -> dict[str, str]:
+        properties = super()._properties()
+        for name in ("listeners", "advertised.listeners"):
+            properties[name] += f",{self._second}://{self.second_servers}"
+        properties["listener.security.protocol.map"] += f",{self._second}:{self._second}"
+        return properties
 
 
 def wait_for(condition: Callable[[], bool]) -> bool:

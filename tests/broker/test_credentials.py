@@ -12,15 +12,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from explain_sidecar.broker.embedded import Broker
 from tests.broker.harness import Pipeline, mixed_records
-from tests.brokers import LONG_SESSION
+from tests.brokers import LONG_SESSION, GuardedBroker
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_sidecar="right-password";'
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[Broker]:
+def guarded() -> Iterator[GuardedBroker]:
     config = {
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
@@ -28,11 +27,11 @@ def guarded() -> Iterator[Broker]:
         "super.users": "User:ANONYMOUS",  # on the first listener, that of the tests themselves
         "allow.everyone.if.no.acl.found": "true",
     }
-    with Broker(config=config | LONG_SESSION, listener="SASL_PLAINTEXT") as running:
+    with GuardedBroker("SASL_PLAINTEXT", config | LONG_SESSION) as running:
         yield running
 
 
-def credentials(broker: Broker, password: str) -> dict[str, str]:
+def credentials(broker: GuardedBroker, password: str) -> dict[str, str]:
     config = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
@@ -45,14 +44,14 @@ def credentials(broker: Broker, password: str) -> dict[str, str]:
     }
 
 
-def test_right_credentials_pass_through_to_every_client(guarded: Broker) -> None:
+def test_right_credentials_pass_through_to_every_client(guarded: GuardedBroker) -> None:
     line = Pipeline(guarded, "right", 2)
     line.feed(mixed_records(2, 100))
     line.run_to_end(**credentials(guarded, "right-password"))
     line.verify()
 
 
-def test_check_names_the_rights_that_are_missing(guarded: Broker) -> None:
+def test_check_names_the_rights_that_are_missing(guarded: GuardedBroker) -> None:
     line = Pipeline(guarded, "rights", 1)
     line.feed(mixed_records(1, 20))
     line.cli("topics", "create")
@@ -75,7 +74,7 @@ def test_check_names_the_rights_that_are_missing(guarded: Broker) -> None:
 
 
 @pytest.mark.parametrize("command", [["run"], ["topics", "show"], ["checkpoint", "show"]])
-def test_wrong_credentials_are_named_and_not_shown(guarded: Broker, command: list[str]) -> None:
+def test_wrong_credentials_are_named_and_not_shown(guarded: GuardedBroker, command: list[str]) -> None:
     line = Pipeline(guarded, f"wrong-{command[0]}", 1)
     done = line.cli(*command, status=1, **credentials(guarded, "wrong-password"))
     assert "the broker refused the credentials" in done.stderr

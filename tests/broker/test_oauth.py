@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from explain_sidecar.broker.embedded import Broker
 from tests.broker.harness import Pipeline, mixed_records
 from tests.broker.tokens import SECONDS, SECRET, come, guarded_broker, oidc_server
+from tests.brokers import GuardedBroker
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[Broker]:
+def guarded() -> Iterator[GuardedBroker]:
     with guarded_broker(3.0) as running:
         yield running
 
@@ -28,7 +28,7 @@ def outlives(line: Pipeline, environment: dict[str, str]) -> None:
     line.verify()
 
 
-def test_tokens_of_a_function_are_renewed_for_every_client(guarded: Broker, tmp_path: Path) -> None:
+def test_tokens_of_a_function_are_renewed_for_every_client(guarded: GuardedBroker, tmp_path: Path) -> None:
     line, calls = Pipeline(guarded, "function", 2), tmp_path / "calls"
     environment = come(guarded, "tests.broker.tokens:token", **{"sasl.oauthbearer.config": str(calls)})
     outlives(line, environment)
@@ -37,7 +37,7 @@ def test_tokens_of_a_function_are_renewed_for_every_client(guarded: Broker, tmp_
         assert line.cli(*command, **environment).stdout
 
 
-def test_tokens_of_an_oidc_server_are_renewed(guarded: Broker) -> None:
+def test_tokens_of_an_oidc_server_are_renewed(guarded: GuardedBroker) -> None:
     line, asked = Pipeline(guarded, "oidc", 2), list[str]()
     with oidc_server(SECONDS, asked.append) as config:
         environment = come(guarded, None, **config)
@@ -56,7 +56,7 @@ def test_tokens_of_an_oidc_server_are_renewed(guarded: Broker) -> None:
         ("nowhere", "kafka.oauth"),
     ],
 )
-def test_a_source_that_gives_no_token_is_named(guarded: Broker, oauth: str, message: str) -> None:
+def test_a_source_that_gives_no_token_is_named(guarded: GuardedBroker, oauth: str, message: str) -> None:
     line = Pipeline(guarded, f"none-{oauth.rpartition(':')[2]}", 1)
     status = 2 if "refused" not in oauth and "milli" not in oauth else 1
     done = line.cli("topics", "show", status=status, **come(guarded, oauth))

@@ -21,9 +21,8 @@ from confluent_kafka.admin import (
 )
 
 from explain_core.packing import zstd
-from explain_sidecar.broker.embedded import Broker
 from tests.broker.harness import Pipeline, mixed_records
-from tests.brokers import LONG_SESSION
+from tests.brokers import LONG_SESSION, GuardedBroker
 
 PASSWORD = "correct-horse-battery-staple"
 HMAC_KEY = "a-key-for-manifests-that-nobody-may-see"
@@ -50,7 +49,7 @@ def authorities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, P
 
 
 @pytest.fixture(scope="module")
-def fortress(authorities: tuple[Path, Path, Path]) -> Iterator[Broker]:
+def fortress(authorities: tuple[Path, Path, Path]) -> Iterator[GuardedBroker]:
     """Who comes by the first listener is the administrator, as the tests are; the sidecar comes by the second."""
     config = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -61,7 +60,7 @@ def fortress(authorities: tuple[Path, Path, Path]) -> Iterator[Broker]:
         "ssl.keystore.password": PASSWORD,
         "ssl.keystore.type": "PKCS12",
     }
-    with Broker(config=config | LONG_SESSION, listener="SASL_SSL") as running:
+    with GuardedBroker("SASL_SSL", config | LONG_SESSION) as running:
         yield running
 
 
@@ -102,7 +101,7 @@ def test_a_certificate_of_the_client_is_enough_and_one_of_another_is_refused(
             "EXPLAIN_KAFKA__CONFIG": json.dumps(own),
         }
 
-    with Broker(config=config | LONG_SESSION, listener="SSL") as broker:
+    with GuardedBroker("SSL", config | LONG_SESSION) as broker:
         line = Pipeline(broker, "mutual", 2)
         line.feed(mixed_records(2, 100))
         log = line.run_to_end(**come(ours)).log()
@@ -153,7 +152,7 @@ def user(line: Pipeline, pem: Path, password: str = PASSWORD) -> dict[str, str]:
     }
 
 
-def prepared(broker: Broker, name: str) -> Pipeline:
+def prepared(broker: GuardedBroker, name: str) -> Pipeline:
     line = Pipeline(broker, name, 2)
     line.feed(mixed_records(2, 300, bad_every=20))
     line.cli("topics", "create")
@@ -161,7 +160,7 @@ def prepared(broker: Broker, name: str) -> Pipeline:
 
 
 def test_the_least_rights_are_enough_and_secrets_stay_secret(
-    fortress: Broker, authorities: tuple[Path, Path, Path], tmp_path: Path
+    fortress: GuardedBroker, authorities: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
     keys = tmp_path / "keys"
     keys.write_text(f"{HMAC_KEY}\n")
@@ -194,7 +193,7 @@ def test_the_least_rights_are_enough_and_secrets_stay_secret(
 
 
 def test_a_group_that_may_not_be_read_is_named(
-    fortress: Broker, authorities: tuple[Path, Path, Path]
+    fortress: GuardedBroker, authorities: tuple[Path, Path, Path]
 ) -> None:
     line = prepared(fortress, "groupless")
     for right in least_rights(line):
@@ -206,7 +205,7 @@ def test_a_group_that_may_not_be_read_is_named(
 
 
 def test_a_right_to_write_that_is_missing_is_named(
-    fortress: Broker, authorities: tuple[Path, Path, Path]
+    fortress: GuardedBroker, authorities: tuple[Path, Path, Path]
 ) -> None:
     def log_without(setting: str) -> str:
         line = prepared(fortress, f"without-{setting.replace('_', '-')}")
@@ -228,7 +227,7 @@ def test_a_right_to_write_that_is_missing_is_named(
 
 
 def test_a_wrong_password_and_an_unknown_authority_are_told_apart(
-    fortress: Broker, authorities: tuple[Path, Path, Path]
+    fortress: GuardedBroker, authorities: tuple[Path, Path, Path]
 ) -> None:
     line = prepared(fortress, "wrong")
     refused = line.cli("topics", "show", status=1, **user(line, authorities[1], password="not-the-password"))

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from explain_sidecar.broker.embedded import Broker
-from tests.brokers import LONG_SESSION
+from tests.brokers import LONG_SESSION, GuardedBroker
 from tests.loopback import serving
 
 SECONDS = 5.0
@@ -18,7 +17,7 @@ SECRET = "a-secret-that-nobody-may-see"
 LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
 
 
-def guarded_broker(seconds: float) -> Broker:
+def guarded_broker(seconds: float) -> GuardedBroker:
     """One that ends a connection which has not shown a new token for so long."""
     listener = "listener.name.sasl_plaintext.oauthbearer"
     config = {
@@ -26,10 +25,10 @@ def guarded_broker(seconds: float) -> Broker:
         f"{listener}.sasl.jaas.config": LOGIN,
         f"{listener}.connections.max.reauth.ms": str(round(1_000 * seconds)),
     }
-    return Broker(config=config | LONG_SESSION, listener="SASL_PLAINTEXT")
+    return GuardedBroker("SASL_PLAINTEXT", config | LONG_SESSION)
 
 
-def come(broker: Broker, oauth: str | None, **config: str) -> dict[str, str]:
+def come(broker: GuardedBroker, oauth: str | None, **config: str) -> dict[str, str]:
     """The environment of one who shows tokens."""
     own = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", **config}
     named = {} if oauth is None else {"EXPLAIN_KAFKA__OAUTH": oauth}

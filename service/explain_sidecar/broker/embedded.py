@@ -41,6 +41,7 @@ _SINGLE_NODE = {
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
@@ -59,16 +60,12 @@ _SINGLE_NODE = {
 _PORTS = range(20_000, 32_000)
 
 
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-
-
 class Broker:
     """An embedded broker on 127.0.0.1. ``start()`` returns once it answers; a context manager stops it again.
 
     ``data`` is the folder of everything that it keeps, ``broker.log`` among it; by default a temporary one, removed by
     ``stop()``. A folder that was used before is taken up again. ``port`` is by default a free one; it stays the same for the
-    life of this object. ``config`` adds to or replaces the broker's properties. ``listener``, such as "SASL_PLAINTEXT", is
-    a second one that clients reach at ``second_servers``; its keys and passwords are properties of ``config``.
+    life of this object. ``config`` adds to or replaces the broker's properties.
     """
 
     def __init__(
@@ -77,7 +74,6 @@ class Broker:
         port: int | None = None,
         version: str = KAFKA_VERSION,
         config: Mapping[str, str] | None = None,
-        listener: str | None = None,
     ) -> None:
         self.data = (data or Path(tempfile.gettempdir(), f"explain-broker-{uuid.uuid4()}")).resolve()
         self.port = port or free_port()
@@ -85,7 +81,6 @@ class Broker:
         self.pid = 0  # of the Java process, while it runs
         self._temporary = data is None
         self._controller_port = free_port()
-        self._listener = f",{listener}://127.0.0.1:{free_port()}" if listener else ""
         self._version = version
         self._config = dict(config or {})
         self._watcher: subprocess.Popen[str] | None = None
@@ -93,10 +88,6 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
-
-    @property
-    def second_servers(self) -> str:
-        return self._listener.partition("://")[2]
 
     def start(self) -> Self:
         """Raises ``UserError`` where the broker cannot be downloaded, its port is taken, or it does not answer in time."""
@@ -189,11 +180,9 @@ class Broker:
     def _properties(self) -> dict[str, str]:
         return {
             **_SINGLE_NODE,
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}{self._listener}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}{self._listener}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
-            "listener.security.protocol.map": ",".join(f"{name}:{name}" for name in _PROTOCOLS)
-            + ",CONTROLLER:PLAINTEXT",
             "log.dirs": str(self.data / "log"),
             **self._config,
         }
