@@ -28,6 +28,9 @@ AnyTask = Literal["classification", "regression", "binary", "multiclass"]
 LARGEST = 1e72
 """Largest absolute value of a prediction: squares of losses that are squares themselves are finite."""
 
+MAX_NUMBER = 1e30
+"""With larger features, labels and weights, products, squares and variances overflow in models and losses some records later."""
+
 HUGE = 1e95
 """A difference of losses beyond it counts as it: sums of its third powers are finite."""
 

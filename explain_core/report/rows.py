@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from explain_core.learners.named import Task
+from explain_core.losses import MAX_NUMBER
 from explain_core.stream.explainer import Dated
-from explain_core.stream.given import MAX_NUMBER, scalar
+from explain_core.stream.given import scalar
 
 PEEK = 1_000
 """Records of an iterator from which times and task are told."""

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from explain_core.losses import MAX_NUMBER
 from explain_core.models import Row
 
-MAX_NUMBER = 1e30
-"""With larger features, labels and weights, products, squares and variances overflow in models and losses some records later."""
 WHOLE = range(-(2**63), 2**63)
 """The whole numbers that states and messages hold as such."""
 

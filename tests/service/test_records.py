@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explain_core.stream.given import MAX_NUMBER
+from explain_core.losses import MAX_NUMBER
 from explain_sidecar.fold.records import Decoder, InputRecord
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.formats.schemas import Schemas

@@ -13,10 +13,9 @@ import orjson
 
 from explain_core.engine.rows import A_NUMBER, A_STRING, Reader
 from explain_core.engine.stream import LONGEST
-from explain_core.losses import Prediction
+from explain_core.losses import MAX_NUMBER, Prediction
 from explain_core.stream import Event, StreamExplainer
 from explain_core.stream.events import RecordBlock
-from explain_core.stream.given import MAX_NUMBER
 from explain_sidecar.fold.records import Decoder, Further, InputRecord, Sample
 from explain_sidecar.fold.selection import Choice
 from explain_sidecar.fold.versions import ModelVersions, OneModel, Version

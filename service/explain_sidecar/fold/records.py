@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-from explain_core.stream.given import MAX_NUMBER
+from explain_core.losses import MAX_NUMBER
 from explain_sidecar.fold.selection import Choice, Selection
 from explain_sidecar.formats.errors import BadRecord, Headers
 from explain_sidecar.formats.json_schema import json_type
