@@ -152,6 +152,8 @@ class Performance:
         Those that are smoothed.
     alpha
         Smoothing parameter in (0, 1]; None for a plain mean.
+    begins
+        Whether the model begins to learn with the first record: a number in it counts as predicted then, as nobody knows before where numbers lie.
 
     >>> from explain_core.losses import get
     >>> performance = Performance([get("zero_one")], alpha=None)
@@ -161,8 +163,9 @@ class Performance:
     [0.0, 0.33, 0.33]
     """
 
-    def __init__(self, losses: Sequence[Loss], alpha: float | None) -> None:
+    def __init__(self, losses: Sequence[Loss], alpha: float | None, *, begins: bool = False) -> None:
         self.losses = tuple(losses)
+        self._begins = begins
         self._empty = EmptyModel(alpha)
         self._frequencies = EmptyModel(alpha)
         self._means: Array = np.zeros((len(self.losses), 3))
@@ -197,12 +200,15 @@ class Performance:
                 losses: list[float] = self.newest[0].tolist()
                 self.count([[loss] for loss in losses])
                 return losses
+        own = counted = [loss(y, prediction) for loss in self.losses]
+        if self._begins and not classes and not self._frequencies.labels:
+            prediction = float(y)
+            counted = [loss(y, prediction) for loss in self.losses]
         after = self._empty.after(prediction)
         step, expected = after.step, after.prediction
         frequencies = self._frequencies.frequencies(y) if classes else self._frequencies.number(y)
-        own = [loss(y, prediction) for loss in self.losses]
         found = [
-            (a, loss(y, frequencies), loss(y, expected)) for a, loss in zip(own, self.losses, strict=True)
+            (a, loss(y, frequencies), loss(y, expected)) for a, loss in zip(counted, self.losses, strict=True)
         ]
         self._means = np.array(
             [

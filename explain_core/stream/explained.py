@@ -113,7 +113,7 @@ class ExplainedModel:
         )
         alpha = options.explainers[0].alpha if options.explainers else Explainer().alpha
         self.performance = Performance(
-            list(used) or [known_losses.get(known_losses.DEFAULT[model.task])], alpha
+            list(used) or [known_losses.get(known_losses.DEFAULT[model.task])], alpha, begins=not static
         )
         tolerance = options.tolerance if static else None
         self.served = Served(self.performance.losses, alpha, tolerance) if options.served else None

@@ -128,3 +128,24 @@ def test_a_loss_out_of_all_proportion_is_worse_before_a_band_could_tell():
     found = messages(fold(new_state(task="regression", model=diverging, emit={"every": 50}), rows))
     assert found[-1]["performance"]["squared"]["model"] > 10 * found[-1]["performance"]["squared"]["empty"]
     assert found[-1]["model"]["worse_since"] is not None
+
+
+@pytest.mark.parametrize("name", ["mixture", "linear", "tree"])
+def test_where_numbers_lie_says_nothing_of_what_a_model_is_worth(name: str) -> None:
+    def shifted(by: float) -> list[dict]:
+        rng = random.Random(5)
+        records = [{"a": rng.gauss(0, 1), "b": rng.choice("xyz")} for _ in range(600)]
+        return [{**x, "label": by + x["a"] + (x["b"] == "x") + rng.gauss(0, 0.1)} for x in records]
+
+    lasting = [{"kind": "ipfi", "reservoir": {"size": 20}}]
+    near, far = (
+        messages(
+            fold(new_state(model={"name": name, "task": "regression"}, explainers=lasting), shifted(by))
+        )[-1]
+        for by in (0.0, 20_000.0)
+    )
+    assert far["model"]["worse_since"] is near["model"]["worse_since"] is None
+    of_near, of_far = (message["performance"]["squared"] for message in (near, far))
+    assert of_near["model"] < of_near["empty"]
+    for part in ("model", "empty", "mean_prediction"):
+        assert of_far[part] == pytest.approx(of_near[part], rel=0.5)
