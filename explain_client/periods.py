@@ -324,13 +324,17 @@ def _hall(z: float, g: float) -> float:
 def decimals(*values: float) -> int:
     """Decimals with which numbers differ that are shown together: three, or more where the smallest distance asks for it."""
     spread = max((abs(value) for value in values if value), default=1.0)
-    return min(max(3, 2 - math.floor(math.log10(spread))), 9) if spread < 1.0 else 3 if spread < 100.0 else 0
+    return max(3, 2 - math.floor(math.log10(spread))) if spread < 1.0 else 3 if spread < 100.0 else 0
 
 
 def band(value: float, low: float, high: float, digits: int = 3) -> str:
-    """A value and its band.
+    """A value and its band; as powers of ten where there would be too many digits.
 
     >>> band(0.0237, 0.018, 0.03), band(1234.5, 1000.0, 1500.0, 0)
     ('0.024 [0.018, 0.030]', '1,234 [1,000, 1,500]')
+    >>> band(2.237e23, 1.9e23, 2.3e23, 0), band(1.2e-18, 1e-18, 1.5e-18, decimals(1e-18))
+    ('2.24e+23 [1.9e+23, 2.3e+23]', '1.2e-18 [1e-18, 1.5e-18]')
     """
+    if digits > 9 or max(map(abs, (value, low, high))) >= 1e9:
+        return f"{value:.3g} [{low:.3g}, {high:.3g}]"
     return f"{value:,.{digits}f} [{low:,.{digits}f}, {high:,.{digits}f}]"
