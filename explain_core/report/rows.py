@@ -57,6 +57,10 @@ def source_of(data: Any, label: str | None, time: str | None) -> Source:
     if time is not None and not any(time in x for x, _ in pairs):
         raise ValueError(f"time: there is no column {time!r}; there are {_names(pairs)}")
     names = [name for name in dict.fromkeys(name for x, _ in pairs for name in x) if name != time]
+    if not names:
+        raise ValueError(
+            "data: no record has a feature; give the columns that the label is predicted from, too"
+        )
     every = chain(pairs, (_pair(row, label) for row in rows))
     kinds: dict[str, type] = {}
     samples = (_sample(number, *pair, time, kinds) for number, pair in enumerate(every))

@@ -357,6 +357,7 @@ ROWS = turning(30, 30, dated=False)
         ((["a"], "late"), "has to be a dict"),
         (("rows.txt", "late"), "must end in .csv"),
         (([{**ROWS[0], "a": math.inf}], "late"), "row 0: a is infinite; replace it"),
+        (([{"late": 1}, {"late": 0}], "late"), "data: no record has a feature; give the columns"),
         (([{**ROWS[0], "a": 1e200}], "late"), "row 0: a is 1e[+]200; replace it by a number between"),
         (([{**ROWS[0], "a": 10**400}], "late"), "row 0: a is 1000"),
         (([ROWS[0], {**ROWS[1], "a": "x"}], "late"), "row 1: a is 'x', and was a number before"),
