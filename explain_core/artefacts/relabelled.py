@@ -32,6 +32,26 @@ class Relabelled(Model):
         return {codes[label]: p for label, p in prediction.items()}
 
 
+class Coded(Model):
+    """A classifier of which it is not known which labels it has: as the one within, with the codes that ``codes`` has for labels, or gets for new ones."""
+
+    def __init__(self, model: Model, codes: dict[Any, int]) -> None:
+        super().__init__(model.wrapped, model.task)
+        self.features, self.kinds, self.in_batches = model.features, model.kinds, model.in_batches
+        self._model, self._codes = model, codes
+
+    def predict(self, x: Row) -> Prediction:
+        return self._coded(self._model.checked_prediction(x))
+
+    def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
+        return [self._coded(prediction) for prediction in self._model.checked_predictions(rows)]
+
+    def _coded(self, prediction: Prediction) -> Prediction:
+        assert not isinstance(prediction, float)
+        codes = self._codes
+        return {codes.setdefault(label, len(codes)): p for label, p in prediction.items()}
+
+
 def relabelled(model: Model, classes: Sequence[Any] | None, codes: Sequence[Any] | None = None) -> Model:
     """The model with ``codes`` as the labels of its classes, by default 0, 1, …; a regression as it is.
 

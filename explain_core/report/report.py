@@ -109,7 +109,7 @@ class Report:
         )
         self.unlabelled = 0
         """Records without a label, which were left out."""
-        self._static = static
+        self._classes = frozenset(labels)
         self.dated = dated
         """Whether the records have event times."""
         self._stories: Stories = Stories()
@@ -165,11 +165,11 @@ class Report:
 
     def _check(self, y: Any, offset: int) -> None:
         """Raise ``ValueError`` for a label that a model which never learns does not have."""
-        labels = self.explainer.labels
-        if self._static and labels and y not in labels:
+        labels = self._classes
+        if labels and y not in labels:
             raise ValueError(
                 f"row {offset}: the label {y!r:.40} is none of the model's classes "
-                f"{', '.join(map(repr, list(labels)[:5]))}; use the labels that it was trained with"
+                f"{', '.join(map(repr, list(self.explainer.labels)[:5]))}; use the labels that it was trained with"
             )
 
     def _took(self, events: Sequence[Event], timestamp: int | None) -> list[AlarmMessage | Drift]:

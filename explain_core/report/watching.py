@@ -12,7 +12,7 @@ from typing import Any, get_args
 from explain_core.artefacts.artefact import Artefact
 from explain_core.artefacts.load import load_artefact
 from explain_core.artefacts.objects import artefact_of
-from explain_core.artefacts.relabelled import relabelled
+from explain_core.artefacts.relabelled import Coded, relabelled
 from explain_core.learners.choice import learner_of
 from explain_core.learners.named import Name, Task, named_model
 from explain_core.losses import AnyTask
@@ -162,8 +162,9 @@ def model_of(
     if _is_path(model):
         return _as_it_is(load_artefact(model, None if task is None else kind))
     if isinstance(model, Model):
-        learns = type(model).learn is not Model.learn
-        return Chosen(lambda: copy.deepcopy(model), not learns)
+        if type(model).learn is not Model.learn:
+            return Chosen(lambda: copy.deepcopy(model))
+        return _with_labels(model, None if kind == "regression" else getattr(model, "classes", None))
     if hasattr(model, "learn_one"):
 
         def of_river() -> Model:
@@ -181,7 +182,17 @@ def model_of(
     artefact = artefact_of(model, wrapped, kind, columns, known)
     if artefact is not None:
         return _as_it_is(artefact)
-    return Chosen(lambda: relabelled(wrapped, known), True, known)
+    return _with_labels(wrapped, known)
+
+
+def _with_labels(model: Model, known: Sequence[Any] | None) -> Chosen:
+    """A model that never learns, with codes for its classes: for those that are known, or for each that it predicts or a record has."""
+    if known is not None or model.task == "regression":
+        return Chosen(lambda: relabelled(model, known), True, known)
+    codes: dict[Any, int] = {}
+    chosen = Chosen(lambda: Coded(model, codes), True)
+    chosen.labels = codes
+    return chosen
 
 
 def _as_it_is(artefact: Artefact) -> Chosen:
@@ -218,9 +229,9 @@ def _task_of_model(model: Any) -> Task | None:
         return "regression" if isinstance(last_step(model), base.Regressor) else None
     if isinstance(model, Model):
         return "regression" if model.task == "regression" else None
-    if hasattr(model, "predict") and not hasattr(model, "predict_proba"):
-        return "regression"
     classes = getattr(model, "classes_", None)
+    if hasattr(model, "predict") and not hasattr(model, "predict_proba") and classes is None:
+        return "regression"
     return None if classes is None else ("binary" if len(classes) == 2 else "multiclass")
 
 

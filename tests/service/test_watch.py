@@ -10,8 +10,10 @@ import sys
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -20,6 +22,7 @@ from lightgbm import LGBMClassifier
 from river import datasets, linear_model, preprocessing, tree
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
 from xgboost import XGBClassifier
 
 import explain_core as ec
@@ -443,3 +446,28 @@ def test_the_notebook_runs_and_shows_what_it_says():
         capture_output=True, text=True, check=True, timeout=280, env={**os.environ, "MPLBACKEND": "Agg"},
     )  # fmt: skip
     assert "drive the model" in done.stdout or "drives the model" in done.stdout
+
+
+@pytest.mark.parametrize("labels", [(0, 1), (1, 0), ("no", "yes"), (True, False)])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_function_predicts_the_labels_that_records_have_in_whatever_order_they_come(
+    labels: tuple[Any, Any], wrapped: bool
+) -> None:
+    def model(x: dict[str, Any]) -> dict[Any, float]:
+        p = 0.1 if x["a"] > 2 else 0.9
+        return {labels[1]: 1.0 - p, labels[0]: p}
+
+    records = [({"a": i % 5, "b": i % 3}, labels[i % 5 > 2]) for i in range(300)]
+    report = ec.watch(records, model=ec.wrap(model, "classification") if wrapped else model, progress=False)
+    loss, _, _ = report.explainer.slots[""].explained.performance.of("cross_entropy")
+    assert loss == pytest.approx(-math.log(0.9))
+    assert report.explainer.explanation["ipfi"].top(1)[0][0] == "a"
+
+
+def test_a_classifier_without_probabilities_is_none_of_numbers() -> None:
+    records = [{"a": i % 5, "b": i % 3, "late": int(i % 5 > 2)} for i in range(300)]
+    fitted = LinearSVC(random_state=0).fit(
+        np.array([[one["a"], one["b"]] for one in records]), [one["late"] for one in records]
+    )
+    report = ec.watch(records, "late", model=fitted, progress=False)
+    assert report.task == "classification" and report.explainer.explanation["ipfi"].top(1)[0][0] == "a"
