@@ -99,7 +99,7 @@ def test_killed_again_and_again_it_publishes_the_same_bytes(
     pipeline: Factory, registry: str, membership: str, kills: int
 ) -> None:
     line = pipeline(4, EXPLAIN_COMMIT__INTERVAL_MS="50", EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS="0.2")
-    line.environment["EXPLAIN_DRIFT"] = '{"enabled": true, "window": 300, "bootstrap": 20}'
+    line.environment["EXPLAIN_DRIFT"] = '{"enabled": true, "window": 200, "bootstrap": 20}'
     line.environment |= {
         "EXPLAIN_CLOUDEVENTS__ENABLED": "true",
         "EXPLAIN_TRACING__ENDPOINT": "http://127.0.0.1:1",  # where no collector is
@@ -116,7 +116,7 @@ def test_killed_again_and_again_it_publishes_the_same_bytes(
     def done() -> int:
         return sum(offset.offset for offset in line.committed().values())
 
-    line.feed(mixed_records(4, 6_000, kills, bad_every=50), traced(1))
+    line.feed(mixed_records(4, 3_000, kills, bad_every=50), traced(1))
     rng = random.Random(kills)
     logs = []
     for kill in range(kills):
@@ -125,13 +125,13 @@ def test_killed_again_and_again_it_publishes_the_same_bytes(
         time.sleep(rng.uniform(0.05, 0.4))
         process.kill()
         logs.append(process.log())
-        line.feed(mixed_records(4, 1_000, rng.randrange(99), bad_every=50), traced(kill + 2))
+        line.feed(mixed_records(4, 600, rng.randrange(99), bad_every=50), traced(kill + 2))
     # The last one snapshots nothing but its beginning, so that something is left to replay.
     process = line.worker(EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS="100")
     before = done()
     line.wait_for(lambda: done() > before)
     process.kill()
-    line.feed(mixed_records(4, 1_000, 7, bad_every=50), traced(kills + 2))
+    line.feed(mixed_records(4, 600, 7, bad_every=50), traced(kills + 2))
     logs.append(line.run_to_end().log())
     assert re.search(r"[1-9]\d* offsets to replay", "".join(logs))
     line.verify()
@@ -144,17 +144,17 @@ def test_killed_again_and_again_it_publishes_the_same_bytes(
 
 def test_a_rebalance_in_the_middle_changes_nothing(pipeline: Factory) -> None:
     line = pipeline(4, EXPLAIN_COMMIT__INTERVAL_MS="20")
-    line.feed(mixed_records(4, 6_000, bad_every=100))
+    line.feed(mixed_records(4, 3_000, bad_every=100))
     first = line.worker(0)
     line.wait_for(lambda: len(line.read(line.topics["explanations"])) > 20)
     second = line.worker(1)
     line.wait_for(lambda: second.log().count("running from") >= 2)
-    line.feed(mixed_records(4, 2_000, seed=1))
+    line.feed(mixed_records(4, 1_000, seed=1))
     time.sleep(0.5)
     assert first.stop() == 0, first.log()
     line.feed(mixed_records(4, 400, seed=2))
     line.wait_for(lambda: second.log().count("running from") >= 4)
-    line.wait_for(lambda: sum(offset.offset for offset in line.committed().values()) == 8_400)
+    line.wait_for(lambda: sum(offset.offset for offset in line.committed().values()) == 4_400)
     assert second.stop() == 0, second.log()
     assert "Traceback" not in first.log() + second.log()
     line.verify()
@@ -168,17 +168,17 @@ def test_outputs_of_aborted_transactions_are_sent_again(pipeline: Factory) -> No
         EXPLAIN_EMIT__EVERY="1",
         EXPLAIN_KAFKA__CONFIG='{"heartbeat.interval.ms": 300}',
     )
-    line.feed(mixed_records(4, 4_000))
+    line.feed(mixed_records(4, 1_200))
     # Its first commits, up to four, are of partitions that begin.
     first = line.worker(0, SIDECAR_CRASH_POINT="send_offsets.before:6:stall=6")
     line.wait_for(lambda: "crash point" in first.log())
-    line.feed(mixed_records(4, 2_000, seed=1))
+    line.feed(mixed_records(4, 400, seed=1))
     other = line.worker(1)
     line.wait_for(lambda: "will be sent again" in first.log())
     line.wait_for(lambda: "assigned" in other.log())
-    line.feed(mixed_records(4, 2_000, seed=2))
+    line.feed(mixed_records(4, 400, seed=2))
     assert other.stop() == 0, other.log()
-    line.wait_for(lambda: sum(offset.offset for offset in line.committed().values()) == 8_000, 120)
+    line.wait_for(lambda: sum(offset.offset for offset in line.committed().values()) == 2_000, 120)
     assert first.stop() == 0, first.log()
     line.verify()
 
