@@ -11,7 +11,7 @@ from explain_sidecar.settings import Settings
 from tests.changes import merged
 from tests.driver import faults
 from tests.driver.driver import TINY, Driver, values
-from tests.driver.faults import PRODUCER, Kind
+from tests.driver.faults import PRODUCER, Kind, When, at
 
 LINEAR = {"model": {"factory": "river.linear_model:LogisticRegression"}}
 
@@ -113,28 +113,29 @@ def test_a_copy_is_stored_before_its_first_record_is_folded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "names"),
+    ("kind", "when"),
     [
-        pytest.param(faults.kill, (), id="killed"),
-        pytest.param(faults.lose_answer, PRODUCER, id="the answer is lost"),
-        pytest.param(faults.refuse_message, ("produce",), id="a message is not delivered"),
-        pytest.param(faults.both(faults.late_end, faults.kill), (), id="a late end, and killed"),
+        pytest.param(faults.kill, faults.new, id="killed"),
+        pytest.param(faults.lose_answer, at(*PRODUCER), id="the answer is lost"),
+        pytest.param(faults.refuse_message, at("produce"), id="a message is not delivered"),
+        pytest.param(
+            faults.both(faults.late_end, faults.kill), faults.in_transaction, id="a late end, and killed"
+        ),
     ],
 )
-def test_at_calls_of_a_worker_whose_topic_grows(kind: Kind, names: tuple[str, ...]) -> None:
+def test_at_calls_of_a_worker_whose_topic_grows(kind: Kind, when: When) -> None:
     """Another worker has the donor, which goes on meanwhile: a second copy would be of another model."""
 
     begun = began(3)
     driver = shared(begun)
     process = driver.workers[1].process
-    since = len(process.calls)
+    note, moments = faults.noted(driver)
+    process.faults.update(note)
     turns(driver, 20)
     assert driver.workers[1].worker and 3 in driver.workers[1].worker._owned
     assert driver.workers[0].worker and 0 in driver.workers[0].worker._owned
     happened = 0
-    for number, name in enumerate(process.calls[since:], since):
-        if (name not in names) if names else number % 4:
-            continue
+    for number, name, *_ in filter(when, moments):
         driver = shared(begun)
         driver.workers[1].process.faults[number] = kind(driver)
         turns(driver, 20)

@@ -129,8 +129,8 @@ def test_the_library_finds_what_the_sidecar_publishes_with_the_same_digest(name:
     seed = derive_seed(0, state.settings.app_id, state.settings.topics.records, 3, 0)
     explainer = of_the_library(name, seed, state.fold_digest)
     told, published = [], []
-    for offset, (x, y) in enumerate(RECORDS):
-        if offset in (300, 777):  # stored and restored, in the midst of everything
+    for offset, (x, y) in enumerate(RECORDS[200:]):
+        if offset in (150, 577):  # stored and restored, in the midst of everything
             stored, explainer = explainer.state(), of_the_library(name, seed, bytes(16))
             explainer.restore(stored, loads)
             assert explainer.state() == stored
