@@ -178,13 +178,16 @@ class Driver:
         for running in self.workers.values():
             running.process.faults.clear()
             running.process.paused = False
+        before: list[int] = []
         for _ in range(PATIENCE):
             if not self.workers:
                 self.start()
             for slot in list(self.workers):
                 self.turn(slot)
-            self.cluster.clock.sleep(TURN_SECONDS)
-            if self.committed() == self.ends() or len(self.ended) > MAX_ENDED:
+            # Where nothing moves it is a session or a transaction that has to expire.
+            self.cluster.clock.sleep(TURN_SECONDS if self.committed() != before else 10 * TURN_SECONDS)
+            before = self.committed()
+            if before == self.ends() or len(self.ended) > MAX_ENDED:
                 break
         if self.committed() != self.ends():
             raise Stuck(f"committed {self.committed()} of {self.ends()}; ended: {self.ended}")
