@@ -9,7 +9,7 @@ from tests.folds import fold, messages, new_state, restored, settings, values
 from tests.fuzz.partitions import SECTIONS, labelled_later
 from tests.streams import nominal_stream
 
-RECORDS, EVERY, FOLLOWED = 900, 60, 50
+RECORDS, EVERY, FOLLOWED = 720, 90, 50
 EAGER = {"grace_period": 20, "delta": 0.1, "tau": 0.25}
 QUICK = {"drift_window_threshold": 30, **EAGER}
 
