@@ -53,6 +53,8 @@ class Pipeline:
     partitions: int = 4
     environment: dict[str, str] = field(default_factory=dict)
     inputs: dict[int, list[InputRecord]] = field(default_factory=dict)
+    _readers: dict[str, Consumer] = field(default_factory=dict)
+    """Of committed offsets, by stage: who waits asks again and again, and a new client takes thirty times as much of the broker as its answer."""
 
     def __post_init__(self) -> None:
         topics = {key: f"{key}-{self.name}" for key in TopicSettings().names}
@@ -209,7 +211,9 @@ class Pipeline:
 
     def committed(self, name: str = "records", stage: str = "") -> dict[int, TopicPartition]:
         """Committed offsets of the sidecar's group, or of that of another stage, with their metadata."""
-        reader = self._group_member(stage)
+        if stage not in self._readers:
+            self._readers[stage] = self._group_member(stage)
+        reader = self._readers[stage]
         places = [TopicPartition(self.topics[name], p) for p in self.inputs]
         for attempt in itertools.count():
             try:
@@ -225,7 +229,6 @@ class Pipeline:
                 ):
                     raise
                 time.sleep(0.2)
-        reader.close()
         return {offset.partition: offset for offset in found}
 
     def folded(self) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -79,7 +80,7 @@ class Cluster:
     def in_sync(self) -> bool:
         """Whether every broker has every replica of every partition."""
         try:
-            topics = self._admin().list_topics(timeout=5).topics.values()
+            topics = self._admin.list_topics(timeout=5).topics.values()
         except KafkaException:
             return False
         return all(
@@ -94,10 +95,10 @@ class Cluster:
 
     def coordinator(self, group: str) -> int:
         """The broker that coordinates a group."""
-        admin = self._admin()  # an answer comes only as long as its client is there
-        described = admin.describe_consumer_groups([group], request_timeout=30)
+        described = self._admin.describe_consumer_groups([group], request_timeout=30)
         return int(described[group].result().coordinator.id)
 
+    @cached_property
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
@@ -124,7 +125,11 @@ def run(
     """
     kills = []
     with Cluster() as cluster, ExitStack() as stack:
-        settings = {"EXPLAIN_EMIT__EVERY": "1", "EXPLAIN_KAFKA__CONFIG": "{}"}
+        settings = {
+            "EXPLAIN_EMIT__EVERY": "1",
+            "EXPLAIN_KAFKA__CONFIG": "{}",
+            "EXPLAIN_COMMIT__INTERVAL_MS": "300",
+        }
         load = Load(f"cluster-{seed}", cluster, settings, WORKERS, records_per_second=RECORDS_PER_SECOND)
         stack.callback(load.close)
         group, owned = load.pipeline.name, set(load.pipeline.inputs)
