@@ -138,9 +138,6 @@ cdef inline bint replaced_delta(Plan* p, const double* predictions, double y, Py
     cdef Py_ssize_t row, player
     cdef int64_t k
     cdef double value, own
-    for k in range(p.copies):
-        if not finite(predictions + k * n, n):
-            return False
     for row in range(p.n_losses):
         if p.codes[row] < 0:  # Python's
             continue
@@ -185,15 +182,10 @@ cdef inline bint joined_delta(
     Plan* p, const double* predictions, const double* base, const double* before, double y, Py_ssize_t n
 ) noexcept nogil:
     """iSAGE's Δ, losses × players; ``before`` are the losses of the empty coalition where the copies start after it."""
-    cdef Py_ssize_t k, row, step, player, first = p.steps - (p.players - 1)
+    cdef Py_ssize_t row, step, player, first = p.steps - (p.players - 1)
     cdef double* scratch
     cdef double last, value
     cdef double* delta
-    if not finite(base, n):
-        return False
-    for k in range(p.steps * p.sage_m):
-        if not finite(predictions + k * n, n):
-            return False
     scratch = <double*> malloc((n + p.sage_m) * sizeof(double))
     for row in range(p.n_losses):
         if p.codes[row] < 0:
@@ -245,11 +237,12 @@ cdef inline bint settle(Plan* p, const double* found, double y) noexcept nogil:
 
     Nothing has changed but ``state``, ``order``, ``prediction``, ``after`` and Δ; False where something is not finite.
     """
-    cdef Py_ssize_t n = p.n_labels
+    cdef Py_ssize_t n = p.n_labels, k
     cdef double* scratch
     cdef bint good = True
-    if not finite(found, n):
-        return False
+    for k in range(p.n_predicted):
+        if not finite(found + k * n, n):
+            return False
     memcpy(p.prediction, found, n * sizeof(double))
     if p.m > 0 and not replaced_delta(p, found, y, n):
         return False
