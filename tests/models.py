@@ -40,6 +40,11 @@ def calibrated():
     return lambda x: {0: 0.1, 1: 0.9} if x["a"] > 1 else {0: 0.9, 1: 0.1}
 
 
+def in_words():
+    """The same of labels that are texts."""
+    return lambda x: {"no": 0.1, "yes": 0.9} if x["a"] > 1 else {"no": 0.9, "yes": 0.1}
+
+
 def _tree():
     return tree.HoeffdingTreeClassifier(grace_period=20, delta=0.1)
 

@@ -1,6 +1,7 @@
 """A model that is worse than no model says so, wherever it is asked; the default one says what it is made of."""
 
 import io
+import math
 import random
 
 import orjson
@@ -149,3 +150,18 @@ def test_where_numbers_lie_says_nothing_of_what_a_model_is_worth(name: str) -> N
     assert of_near["model"] < of_near["empty"]
     for part in ("model", "empty", "mean_prediction"):
         assert of_far[part] == pytest.approx(of_near[part], rel=0.5)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize(
+    ("factory", "labels"),
+    [("calibrated", (0, 1)), ("calibrated", (False, True)), ("in_words", ("no", "yes"))],
+)
+def test_a_function_predicts_the_labels_of_the_records_whichever_comes_first(
+    factory: str, labels: tuple, first: int
+) -> None:
+    known = {"model": {"factory": f"tests.models:{factory}", "static": True}, "explainers": ONE}
+    records = [{"a": a, "label": labels[a > 1]} for a in ((i + 2 * first) % 4 for i in range(200))]
+    last = messages(fold_with_restores(known, records, [1, 90, 200]))[-1]
+    assert last["performance"]["cross_entropy"]["model"] == pytest.approx(-math.log(0.9))
+    assert last["model"]["worse_since"] is None
