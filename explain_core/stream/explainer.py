@@ -82,7 +82,7 @@ class StreamExplainer:
                            None where there are versions of it, each of which ``slot`` makes and ``slots`` names
     ``options``            what is kept of it: estimators, alarms, windows
     ``seed``               of all draws
-    ``static``             the model never learns
+    ``static``             the model never learns; a classifier predicts the codes of labels, the first label having 0 (``watch`` sees to that)
     ``fresh``              makes the model as it is now once more: what windows of a model that learns are judged by
     ``challenger``         a second model of the same task, which is compared with the first
     ``challenger_static``  that one never learns

@@ -37,7 +37,7 @@ class DriftSettings(Section):
     """Split by these groups of features; features in no group stand alone."""
     ignore: list[str] = Field(default_factory=list)
     """Features that are no part of the inputs, such as a weekday, which tells windows apart whatever changes; the model still sees them."""
-    bootstrap: int = Field(20, ge=2)
+    bootstrap: int = Field(20, ge=2, le=10_000)
     """Resamples for the intervals of single features."""
     max_cells: int = Field(100_000, ge=1)
     """Largest number of cells for the exact computation."""

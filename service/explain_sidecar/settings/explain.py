@@ -81,7 +81,7 @@ class ExplainerSettings(Section):
     reservoir: ReservoirSettings = Field(default_factory=ReservoirSettings)
     band: Annotated[Literal["normal", "chebyshev"], MESSAGES] = "normal"
     """Confidence band."""
-    confidence: Annotated[float, MESSAGES] = Field(0.95, gt=0, lt=1)
+    confidence: Annotated[float, MESSAGES] = Field(0.95, gt=0, le=0.999999)
     """Confidence level of the band."""
     empty: Literal["ema", "reservoir"] = "reservoir"
     """isage: how the prediction without any feature is estimated."""

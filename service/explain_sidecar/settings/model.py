@@ -85,7 +85,7 @@ class ChallengerSettings(SourceSettings):
 
     part = Part("challenger")
 
-    confidence: Annotated[float, Part("comparison")] = Field(0.95, gt=0.0, lt=1.0)
+    confidence: Annotated[float, Part("comparison")] = Field(0.95, gt=0.0, le=0.999999)
     """Probability that the interval of a loss's mean difference holds, at all times together, in a partition."""
     every: Annotated[int, Part("comparison")] = Field(4, ge=1)
     """Explain the challenger on each so-manyth of the records that the model is explained on; losses are compared on all."""
