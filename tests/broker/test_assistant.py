@@ -4,12 +4,12 @@ import asyncio
 import sys
 from typing import Any
 
-from mcp import Client, StdioServerParameters
-
 from tests.broker.harness import Factory, mixed_records
 
 
 def test_an_assistant_is_told_what_a_broker_s_topics_hold(pipeline: Factory) -> None:
+    from mcp import Client, StdioServerParameters
+
     line = pipeline(2)
     line.feed(mixed_records(2, 1_200))
     line.run_to_end()

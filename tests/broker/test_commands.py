@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import psutil
 import pytest
 from confluent_kafka import Producer
@@ -44,7 +43,9 @@ def closed(schema: Any) -> Any:
 
 
 @functools.cache
-def validator(name: str) -> jsonschema.protocols.Validator:
+def validator(name: str) -> Any:
+    import jsonschema
+
     schema = closed(SCHEMAS[f"{name}.schema.json"])
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())

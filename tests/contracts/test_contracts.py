@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from explain_sidecar.wire.schemas import documents, schemas
@@ -35,13 +34,15 @@ def fields(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_every_field_has_a_description_and_an_example_that_fits_it(name: str) -> None:
+    from jsonschema import Draft202012Validator
+
     schema = SCHEMAS[name]
     assert schema["description"]
     for path, field in fields(schema):
         assert field.get("description"), path
         assert field.get("examples") or "const" in field, path
         for example in field.get("examples", []):
-            jsonschema.Draft202012Validator({**field, "$defs": schema.get("$defs", {})}).validate(example)
+            Draft202012Validator({**field, "$defs": schema.get("$defs", {})}).validate(example)
 
 
 def node(*arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client
 
 from explain_sidecar.http import assistant
 from explain_sidecar.http.feed import Feed
 from explain_sidecar.http.views import Page, ViewSelection
 from tests.feeds import IMPORTANCE, fed, settings
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +22,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assistant, "MOST_SECONDS", 0.2)
 
 
-def with_client(feed: Feed, do: Callable[[Client], Coroutine[Any, Any, Any]]) -> Any:
+def with_client(feed: Feed, do: Callable[["Client"], Coroutine[Any, Any, Any]]) -> Any:
+    from mcp import Client
+
     async def run() -> Any:
         async with Client(assistant.server_of(feed)) as client:
             return await do(client)

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 import orjson
 import pytest
-from jsonschema import Draft202012Validator
 from river import datasets, forest, linear_model, preprocessing, tree
 
 from explain_client import Alarm as AlarmMessage
@@ -173,6 +172,8 @@ def written(part: Any) -> Any:
 
 
 def test_a_message_is_of_its_schema_and_has_the_fields_of_its_class_in_their_order_and_no_others() -> None:
+    from jsonschema import Draft202012Validator
+
     state = of_the_sidecar("linear", rows={"enabled": True}, predictions={"enabled": True, "every": 50})
     published = [
         out for offset, (x, y) in enumerate(RECORDS) for out in state.step(record(offset, {**x, "label": y}))
