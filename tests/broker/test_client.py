@@ -230,7 +230,7 @@ def test_the_example_names_one_leader_once_there_are_bands(topic: Topic) -> None
         "emit": {"every": 100},
         "record": {"features": ["a", "b"]},
     }
-    given = [{**value, "label": value["a"] > 0} for value in values(4_000, seed=1)]
+    given = [{**value, "label": value["a"] > 0} for value in values(1_500, seed=1)]
     sent = [output.value or b"" for output in fold(PartitionState(settings(**sections), 0), given)]
     topic.write(0, sent[:4])
     assert example("alert_on_change.py", topic, "--until-caught-up") == ""

@@ -76,11 +76,11 @@ def test_alarms_name_the_segment_whose_loss_and_in_which_an_importance_changed()
     }
     known = {"alarms": watched, "model": {"factory": "tests.models:fitted", "static": True}}
     known |= {"explainers": [{**BY[0], "segments": 3}, BY[1]], "emit": {"every": 100}}
-    outputs = fold(new_state(**sections(**known)), stream(2_600, flips_at=2_000))
+    outputs = fold(new_state(**sections(**known)), stream(1_900, flips_at=1_300))
     found = [Alarm.from_json(output.value) for output in outputs if output.destination == "alarms"]
     assert {alarm.subject for alarm in found} == {"loss", "importance"}
     for alarm in found:
-        assert (alarm.segment.feature, alarm.segment.value) == ("plan", "B") and alarm.onset.offset >= 1_900
+        assert (alarm.segment.feature, alarm.segment.value) == ("plan", "B") and alarm.onset.offset >= 1_200
         if alarm.subject == "loss":
             assert alarm.direction == "up"
             assert "the model's log loss rose where plan is B by at least " in alarm.sentence
