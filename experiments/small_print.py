@@ -24,8 +24,9 @@ from rich.console import Console
 from rich.table import Table as Report
 
 from explain_core import losses
-from explain_core.bands import Z, half_width
+from explain_core.bands import half_width
 from explain_core.drift import dbshap
+from explain_core.figures import Z
 from explain_core.importance.batch.intervals import IntervalPFI
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.models.empty import Performance

@@ -21,9 +21,6 @@ from explain_core.engine import smoothing as engine
 Array = NDArray[np.float64]
 Band = Literal["normal", "chebyshev"]
 
-Z = 1.959963984540054
-"""Half the width of a 95 % interval of a normal distribution, in standard errors."""
-
 LEAST = 500
 """Records that a mean needs before it has a band."""
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core.bands import Z
 from explain_core.engine import estimated as engine
 from explain_core.engine.smoothing import BLOCK
+from explain_core.figures import Z
 from explain_core.learners.columns import Columns, ColumnsState
 from explain_core.losses import HUGE, Loss, Prediction, argmax, get
 from explain_core.models import Row

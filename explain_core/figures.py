@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+Z = 1.959963984540054
+"""Half the width of a 95 % interval of a normal distribution, in standard errors."""
+
 MOST = 9
 """Digits before the point, and zeros after it, from which on a number is written as a power of ten."""
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.alarms import BASELINE, BLOCK, WARM_UP, seasons
-from explain_core.bands import Z
 from explain_core.engine import alarms as engine
+from explain_core.figures import Z
 from explain_core.losses import HUGE
 from explain_core.state import Block, State, array, block, check, finite
 

@@ -9,8 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from explain_core.bands import Z
-from explain_core.figures import figure, figures
+from explain_core.figures import Z, figure, figures
 from explain_core.sums import total
 
 Verdict = Literal["attributed", "not attributable"]
