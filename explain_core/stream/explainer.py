@@ -308,7 +308,8 @@ class StreamExplainer:
         if self.task == "regression":
             truths = list(takewhile(given.is_number, truths))
         else:
-            truths = [self.labels.get(y) for y in takewhile(given.is_class, truths)]
+            # Others may be no labels, or not to be looked up: ``update`` says so.
+            truths = list(map(self.labels.get, truths)) if {*map(type, truths)} <= given.CLASSES else []
         rows, numbers = slot.explained.blocks.encode(xs, truths)
         n = len(numbers)
         offsets = range(self.next_offset, self.next_offset + n)

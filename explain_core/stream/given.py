@@ -15,6 +15,9 @@ from explain_core.models import Row
 WHOLE = range(-(2**63), 2**63)
 """The whole numbers that states and messages hold as such."""
 
+CLASSES = {int, str, bool, float}
+"""What a known label of a classification is as it is."""
+
 
 def scalar(value: Any) -> Any:
     """A value of numpy or pandas as Python's own; None where it is missing.
@@ -34,11 +37,6 @@ def scalar(value: Any) -> Any:
 def is_number(y: Any) -> bool:
     """Whether a label of a regression is a number already."""
     return (type(y) is float or type(y) is int) and -MAX_NUMBER <= y <= MAX_NUMBER
-
-
-def is_class(y: Any) -> bool:
-    """Whether a label of a classification may be a known one as it is."""
-    return type(y) in (int, str, bool, float)
 
 
 def features(offset: int, x: Row) -> Row:
