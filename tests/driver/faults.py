@@ -247,6 +247,15 @@ FAULTS = {
 }
 
 
+AT_CALLS: dict[str, tuple[Kind, When]] = {
+    "killed": (kill, new),
+    "the answer is lost": (lose_answer, at(*PRODUCER)),
+    "a message is not delivered": (refuse_message, at("produce")),
+    "a late end, and killed": (both(late_end, kill), in_transaction),
+}
+"""What is tried at one call after the other where the whole of ``test_every_call`` would take too long, and at which calls."""
+
+
 def run_under_faults(
     settings: Settings, records: Mapping[int, Sequence[bytes | None]], seed: int, **driven: Any
 ) -> Driver:

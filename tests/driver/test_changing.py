@@ -17,7 +17,7 @@ from explain_sidecar.snapshots.snapshot import Before, begin, decode, encode
 from tests.changes import History, Pair, later, merged
 from tests.driver import faults
 from tests.driver.driver import Driver
-from tests.driver.faults import PRODUCER, Kind, When, at
+from tests.driver.faults import Kind, When
 from tests.driver.test_changes import (
     ALARMS,
     DRIFT,
@@ -65,17 +65,7 @@ def history(driver: Driver, known: list[Settings]) -> History:
     return History(known, checkpoints, driver.inputs)
 
 
-@pytest.mark.parametrize(
-    ("kind", "when"),
-    [
-        pytest.param(faults.kill, faults.new, id="killed"),
-        pytest.param(faults.lose_answer, at(*PRODUCER), id="the answer is lost"),
-        pytest.param(faults.refuse_message, at("produce"), id="a message is not delivered"),
-        pytest.param(
-            faults.both(faults.late_end, faults.kill), faults.in_transaction, id="a late end, and killed"
-        ),
-    ],
-)
+@pytest.mark.parametrize(("kind", "when"), faults.AT_CALLS.values(), ids=faults.AT_CALLS)
 @pytest.mark.parametrize("replay", [False, True], ids=["after a clean stop", "after a crash"])
 def test_at_every_call_of_a_worker_that_changes_the_settings(kind: Kind, when: When, replay: bool) -> None:
     before, after = (

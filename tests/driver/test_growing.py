@@ -11,7 +11,7 @@ from explain_sidecar.settings import Settings
 from tests.changes import merged
 from tests.driver import faults
 from tests.driver.driver import TINY, Driver, values
-from tests.driver.faults import PRODUCER, Kind, When, at
+from tests.driver.faults import Kind, When
 
 LINEAR = {"model": {"factory": "river.linear_model:LogisticRegression"}}
 
@@ -112,17 +112,7 @@ def test_a_copy_is_stored_before_its_first_record_is_folded() -> None:
             seen += 1
 
 
-@pytest.mark.parametrize(
-    ("kind", "when"),
-    [
-        pytest.param(faults.kill, faults.new, id="killed"),
-        pytest.param(faults.lose_answer, at(*PRODUCER), id="the answer is lost"),
-        pytest.param(faults.refuse_message, at("produce"), id="a message is not delivered"),
-        pytest.param(
-            faults.both(faults.late_end, faults.kill), faults.in_transaction, id="a late end, and killed"
-        ),
-    ],
-)
+@pytest.mark.parametrize(("kind", "when"), faults.AT_CALLS.values(), ids=faults.AT_CALLS)
 def test_at_calls_of_a_worker_whose_topic_grows(kind: Kind, when: When) -> None:
     """Another worker has the donor, which goes on meanwhile: a second copy would be of another model."""
 
