@@ -14,7 +14,6 @@ import orjson
 
 from explain_core.alarms.detector import Position
 from explain_core.artefacts.load import load_artefact
-from explain_core.artefacts.relabelled import relabelled
 from explain_core.random import derive_seed
 from explain_core.stream.explained import ExplainedModel
 from explain_core.stream.slot import Slot
@@ -155,7 +154,7 @@ class SeparateVersions:
                 del self._open[min(self._open, key=lambda version: self._seen[version])]
             assert versions.pattern is not None
             artefact = load_artefact(versions.pattern.replace("{version}", name), "classification")
-            model = relabelled(artefact.model, artefact.classes)
+            model = artefact.model.relabelled({})
             self._open[name] = ExplainedModel(
                 model, options_of(self._settings), derive_seed(self._seed, "version", name), static=True
             )

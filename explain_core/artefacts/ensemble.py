@@ -105,10 +105,11 @@ class TreeEnsemble(Model):
         self.family = stream.SHALLOW if self.shallow else stream.ENSEMBLE
         self._label(range(n) if classes is None else classes)
 
-    def twin(self, classes: Sequence[Any] | None = None) -> TreeEnsemble:
-        """The same model with other labels in the same order; it shares the trees."""
-        found = copy.copy(self)
-        found._label(self.classes if classes is None else classes)
+    def relabelled(self, labels: dict[Any, Any]) -> TreeEnsemble:
+        found, own = copy.copy(self), self.classes
+        if self.task == "classification":
+            own = [labels.setdefault(label, len(labels)) for label in own]
+        found._label(own)
         return found
 
     def _label(self, classes: Sequence[Any]) -> None:

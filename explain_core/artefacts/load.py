@@ -13,7 +13,6 @@ import numpy as np
 
 from explain_core.artefacts.artefact import MAX_BYTES, Artefact, ArtefactError, needs
 from explain_core.artefacts.ensemble import TreeEnsemble
-from explain_core.artefacts.relabelled import relabelled
 from explain_core.losses import Task
 from explain_core.models import Model, OnnxModel, PredictionError
 from explain_core.models.onnx import runtime
@@ -94,7 +93,7 @@ def load_artefact(
         own = _labels(model, classes)
         labels = _asked(own, classes, str(path))
         if labels != own:
-            model = relabelled(model, own, labels)
+            model = model.relabelled(dict(zip(own, labels, strict=True)))
     return Artefact(
         model, kind, list(model.features or ()), labels, sha256.hexdigest(), version or wrote, categories
     )

@@ -72,12 +72,39 @@ class Model:
             check_prediction(prediction, self.task)
         return predictions
 
+    def relabelled(self, labels: dict[Any, Any]) -> Model:
+        """The same classifier with other labels, such as their codes: those of a mapping, which gives a label that it lacks the number of its place.
+
+        The result, also that of a regression, shares nothing with this one that changes.
+        """
+        return self if self.task == "regression" else Relabelled(self, labels)
+
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         raise TypeError(f"model: {self.title} cannot learn one record at a time; use it as a static model")
 
     @property
     def takes_weight(self) -> bool:
         return False
+
+
+class Relabelled(Model):
+    """A classifier whose labels are others than those of the one within."""
+
+    def __init__(self, model: Model, labels: dict[Any, Any]) -> None:
+        super().__init__(model.wrapped, model.task)
+        self.features, self.kinds, self.in_batches = model.features, model.kinds, model.in_batches
+        self._model, self._labels = model, labels
+
+    def predict(self, x: Row) -> Prediction:
+        return self._renamed(self._model.checked_prediction(x))
+
+    def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
+        return [self._renamed(prediction) for prediction in self._model.checked_predictions(rows)]
+
+    def _renamed(self, prediction: Prediction) -> Prediction:
+        assert not isinstance(prediction, float)
+        labels = self._labels
+        return {labels.setdefault(label, len(labels)): p for label, p in prediction.items()}
 
 
 class BatchModel(Model):

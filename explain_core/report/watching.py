@@ -12,7 +12,6 @@ from typing import Any, get_args
 from explain_core.artefacts.artefact import Artefact
 from explain_core.artefacts.load import load_artefact
 from explain_core.artefacts.objects import artefact_of
-from explain_core.artefacts.relabelled import Coded, relabelled
 from explain_core.learners.choice import learner_of
 from explain_core.learners.named import Name, Task, named_model
 from explain_core.losses import AnyTask
@@ -164,7 +163,7 @@ def model_of(
     if isinstance(model, Model):
         if type(model).learn is not Model.learn:
             return Chosen(lambda: copy.deepcopy(model))
-        return _with_labels(model, None if kind == "regression" else getattr(model, "classes", None))
+        return Chosen(lambda: model, True, None if kind == "regression" else getattr(model, "classes", None))
     if hasattr(model, "learn_one"):
 
         def of_river() -> Model:
@@ -182,21 +181,11 @@ def model_of(
     artefact = artefact_of(model, wrapped, kind, columns, known)
     if artefact is not None:
         return _as_it_is(artefact)
-    return _with_labels(wrapped, known)
-
-
-def _with_labels(model: Model, known: Sequence[Any] | None) -> Chosen:
-    """A model that never learns, with codes for its classes: for those that are known, or for each that it predicts or a record has."""
-    if known is not None or model.task == "regression":
-        return Chosen(lambda: relabelled(model, known), True, known)
-    codes: dict[Any, int] = {}
-    chosen = Chosen(lambda: Coded(model, codes), True)
-    chosen.labels = codes
-    return chosen
+    return Chosen(lambda: wrapped, True, known)
 
 
 def _as_it_is(artefact: Artefact) -> Chosen:
-    return Chosen(lambda: relabelled(artefact.model, artefact.classes), True, artefact.classes)
+    return Chosen(lambda: artefact.model, True, artefact.classes)
 
 
 def _of_file(taught: Taught, model: Any, task: AnyTask | None) -> tuple[Any, Task | None]:

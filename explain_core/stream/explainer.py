@@ -82,7 +82,7 @@ class StreamExplainer:
                            None where there are versions of it, each of which ``slot`` makes and ``slots`` names
     ``options``            what is kept of it: estimators, alarms, windows
     ``seed``               of all draws
-    ``static``             the model never learns; a classifier predicts the codes of labels, the first label having 0 (``watch`` sees to that)
+    ``static``             the model never learns
     ``fresh``              makes the model as it is now once more: what windows of a model that learns are judged by
     ``challenger``         a second model of the same task, which is compared with the first
     ``challenger_static``  that one never learns
@@ -178,6 +178,9 @@ class StreamExplainer:
         alarms = options.alarms
         if alarms is not None and "estimated_loss" in alarms.subjects and not options.estimates:
             raise ValueError("subjects: estimated_loss needs estimates")
+        model = model.relabelled(self.labels) if static else model
+        if challenger is not None and challenger_static:
+            challenger = challenger.relabelled(self.labels)
         explained = ExplainedModel(model, options, seed, static=static, labels=self.labels)
         challengers = [
             Challenger(other, explained, options, seed, static=challenger_static, stored=not shared)

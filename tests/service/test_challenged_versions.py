@@ -1,6 +1,7 @@
 """A challenger beside versions of a model: one model that sees the records of all, compared with each version on its own records."""
 
 import json
+import math
 
 import msgspec
 import pytest
@@ -126,3 +127,20 @@ def test_the_message_says_what_it_says_of_one_model(tmp_path):
     assert (
         json.dumps(newest["challenger"]["difference"]["cross_entropy"]["sentence"]).count("challenger") == 1
     )
+
+
+class Split:
+    """A function of another team: by "a", with labels of its own."""
+
+    def predict_proba_one(self, x):
+        p = 0.9 if x["a"] > 0 else 0.1
+        return {"yes": p, "no": 1.0 - p}
+
+
+def test_a_challenger_that_never_learns_is_judged_by_its_own_labels(tmp_path):
+    challenger = {"factory": "tests.service.test_challenged_versions:Split", "static": True, "every": 1}
+    line = line_of(tmp_path, challenger, model={"classes": ["no", "yes"]})
+    rows = [{**x, "label": "yes" if x["a"] > 0 else "no"} for x in records(["v1"] * 60)]
+    line.fold(rows)
+    (found,) = line.state.challengers.values()
+    assert found.explained.performance.of("cross_entropy")[0] == pytest.approx(-math.log(0.9))

@@ -271,7 +271,7 @@ def test_a_file_challenges_a_model_that_learns(tmp_path):
     path, _ = trained.xgboost(tmp_path)
     given = settings(challenger={"uri": str(path), "classes": ["no", "yes"]})
     assert labels_of(given) == ["no", "yes"]
-    assert load_challenger(given, 0).classes == [0, 1]
+    assert load_challenger(given, 0).classes == ["no", "yes"]
     rows = [
         {**row, "label": ["no", "yes"][y]}
         for row, y in zip(trained.records(trained.TABLE), trained.TWO.tolist(), strict=True)

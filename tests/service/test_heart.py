@@ -1,6 +1,7 @@
 """Who uses the library gets what the sidecar runs: the same digest, events and state, on real records."""
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
@@ -316,6 +317,16 @@ def test_a_stored_model_of_its_own_code_is_read_only_by_who_asks_for_it() -> Non
     explainer.update_many(RECORDS[:50])
     with pytest.raises(StateError, match="only its own code can read"):
         of_the_library("own code", 7, bytes(16)).restore(explainer.state())
+
+
+@pytest.mark.parametrize("first", ["no", "yes"])
+def test_a_model_that_never_learns_predicts_labels_and_not_their_codes(first: str) -> None:
+    model = wrap(lambda x: {"yes": 0.9 * x["a"], "no": 1.0 - 0.9 * x["a"]}, "classification")
+    explainer = StreamExplainer(model, static=True)
+    for label in [first, *("no", "yes") * 40]:
+        explainer.update({"a": float(label == "yes")}, label)
+    loss, *_ = explainer.newest.explained.performance.of("cross_entropy")
+    assert next(iter(explainer.labels)) == first and loss < -math.log(0.9)
 
 
 def test_options_that_do_not_suit_the_model_are_refused_in_words() -> None:

@@ -15,7 +15,6 @@ from typing import Any
 
 from explain_core.artefacts.artefact import Artefact, ArtefactError
 from explain_core.artefacts.load import load_artefact
-from explain_core.artefacts.relabelled import relabelled
 from explain_core.learners.base import Learner
 from explain_core.learners.choice import learner_of
 from explain_core.learners.defaults import Default
@@ -31,18 +30,15 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """Names of versions that may become part of a path: a record must not choose the folder."""
 
 
-def load_model(settings: ModelSettings, seed: int, labels: Sequence[Any] | None = None) -> Model:
-    """A new model, wrapped for its task. Labels of a file are codes: places in ``labels``, by default in the file's classes.
+def load_model(settings: ModelSettings, seed: int) -> Model:
+    """The model of a file, or a new one, wrapped for its task.
 
     A factory with a parameter ``seed`` or ``random_state`` gets ``seed`` unless ``model.params`` has it: a model that
     seeds itself from the clock could not be replayed. Raises ``UserError`` where the factory cannot be imported or
     refuses its parameters, and where what it makes is no model for the task, or cannot learn and is not static.
     """
     if settings.uri is not None:
-        found = artefact(settings)
-        if labels is None or found.classes is None:
-            return relabelled(found.model, found.classes)
-        return relabelled(found.model, found.classes, [labels.index(label) for label in found.classes])
+        return artefact(settings).model
     if settings.factory is None and settings.params:
         raise UserError(
             f"model.params: {', '.join(settings.params)} without model.factory; the models that model.name knows take none"
@@ -198,7 +194,7 @@ def load_challenger(settings: Settings, seed: int) -> Model:
             f"challenger.classes: {first(own)}, and those of the model are {first(labels)}; two models are compared on the same labels"
         )
     with _of_the_challenger():
-        return load_model(model_settings, seed, labels)
+        return load_model(model_settings, seed)
 
 
 @contextmanager

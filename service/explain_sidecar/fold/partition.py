@@ -12,9 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from explain_core.alarms.detector import Position
-from explain_core.artefacts.relabelled import Coded
 from explain_core.losses import Task
-from explain_core.models import Model
 from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, Value, check
 from explain_core.stream import Alarm, Event, Predicted, Record, StreamExplainer
@@ -52,7 +50,7 @@ from explain_sidecar.fold.vocabulary import Vocabulary
 from explain_sidecar.fold.waiting import Earlier, WaitingPredictions
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.formats.schemas import Fetch, Schemas, StoredSchema
-from explain_sidecar.settings import ModelSettings, Settings
+from explain_sidecar.settings import Settings
 
 
 class CarriedData(State, frozen=True):
@@ -165,9 +163,6 @@ class PartitionState:
             check_weights(settings, model, static)
         if challenger is not None and chosen is not None:
             check_weights(settings, challenger, chosen.static)
-            challenger = self._coded(challenger, chosen)
-        if model is not None:
-            model = self._coded(model, settings.model)
         try:
             return StreamExplainer(
                 model,
@@ -185,11 +180,6 @@ class PartitionState:
             )
         except ValueError as error:
             raise refused(error) from None
-
-    def _coded(self, model: Model, settings: ModelSettings) -> Model:
-        """A model that never learns and whose labels no file names predicts those of the records: with their codes."""
-        foreign = settings.static and settings.uri is None and model.task == "classification"
-        return Coded(model, self.labels) if foreign else model
 
     @property
     def records(self) -> int:

@@ -15,7 +15,6 @@ import msgspec
 from msgspec.structs import asdict
 
 from explain_core.artefacts.artefact import Artefact
-from explain_core.artefacts.relabelled import relabelled
 from explain_core.engine.stream import LONGEST
 from explain_core.models import FeatureKind, Model, Row
 from explain_core.random import derive_seed
@@ -294,10 +293,6 @@ class ModelVersions:
         settings, record = self._settings, self._settings.record
         columns = self._of_both(artefact)
         codes = self._vocabulary.labels
-        classes = artefact.classes
-        model = relabelled(
-            artefact.model, classes, None if classes is None else [codes[label] for label in classes]
-        )
         if record.features is not None:
             own = [feature for feature in record.features if feature in columns]
             settings = settings.model_copy(
@@ -308,7 +303,7 @@ class ModelVersions:
             )
         try:
             slot = self._stream.slot(
-                model,
+                artefact.model,
                 options_of(settings),
                 derive_seed(self._seed, "version", name),
                 static=True,
