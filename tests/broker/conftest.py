@@ -11,12 +11,8 @@ from tests.broker.apicurio import Apicurio
 from tests.broker.harness import Factory, Pipeline, Process, mixed_records
 from tests.brokers import LONG_SESSION
 
-# So that a test that forces compaction or retention waits milliseconds and not minutes.
-CONFIG = {
-    "log.initial.task.delay.ms": "100",
-    "log.cleaner.backoff.ms": "100",
-    "log.retention.check.interval.ms": "500",
-} | LONG_SESSION
+# So that a test that forces compaction waits a second and not minutes; more often, each broker would look through its logs for nothing.
+CONFIG = {"log.initial.task.delay.ms": "100", "log.cleaner.backoff.ms": "1000"} | LONG_SESSION
 
 
 @pytest.fixture(scope="session")
