@@ -42,6 +42,15 @@ CLIPPED = -math.log(EPSILON)
 """The cross-entropy of a probability that was raised to EPSILON."""
 
 
+def fits_64_bits(number: int) -> bool:
+    """Whether a whole number has at most 64 bits, as those have that states and messages hold as such.
+
+    >>> fits_64_bits(2**64 - 1), fits_64_bits(-(2**63) - 1)
+    (True, False)
+    """
+    return -(2**63) <= number < 2**64
+
+
 @dataclass(frozen=True, slots=True)
 class Loss:
     """A named per-sample loss, ``loss(y_true, prediction) -> float``; smaller is better.

@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.losses import MAX_NUMBER
+from explain_core.losses import MAX_NUMBER, fits_64_bits
 from explain_core.models import Row
-
-WHOLE = range(-(2**63), 2**63)
-"""The whole numbers that states and messages hold as such."""
 
 CLASSES = {int, str, bool, float}
 """What a known label of a classification is as it is."""
@@ -55,7 +52,7 @@ def features(offset: int, x: Row) -> Row:
         if type(name) is not str or not (
             (kind is float and -MAX_NUMBER <= value <= MAX_NUMBER)
             or (kind is str and value.isascii())
-            or (kind is int and value in WHOLE)
+            or (kind is int and fits_64_bits(value))
             or kind is bool
             or value is None
         ):
@@ -85,7 +82,7 @@ def _feature(offset: int, name: str, value: Any) -> Any:
 def _number(what: str, number: float, else_: str = "") -> float:
     if not -MAX_NUMBER <= number <= MAX_NUMBER:
         raise ValueError(f"{what} is {number!r:.40}; a number is between ±{MAX_NUMBER:g}{else_}")
-    return int(number) if isinstance(number, int) and number in WHOLE else float(number)
+    return int(number) if isinstance(number, int) and fits_64_bits(number) else float(number)
 
 
 def _text(what: str, text: str) -> str:
@@ -115,6 +112,6 @@ def label(offset: int, y: Any, regression: bool) -> Any:
         return _text(what, found)
     if not isinstance(found, int | float):
         raise ValueError(f"{what} is a {type(y).__name__}; a class is a text, a whole number or a boolean")
-    if isinstance(found, int) and found not in WHOLE:
+    if isinstance(found, int) and not fits_64_bits(found):
         raise ValueError(f"{what} is {found!r:.40}; a class that is a whole number has at most 64 bits")
     return found if isinstance(found, bool) or not isinstance(found, float) else _number(what, found)

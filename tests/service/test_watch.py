@@ -59,6 +59,7 @@ def report():
 
 PHISHING = [{**x, "label": bool(y)} for x, y in islice(datasets.Phishing(), 400)]
 APPROVAL = [{**x, "label": y} for x, y in islice(datasets.TrumpApproval(), 300)]
+LONG = [{"hash": 2**64 - 1 - i % 3, "label": (2**64 - 1) * (i % 3 > 0)} for i in range(200)]
 
 
 @pytest.mark.parametrize(
@@ -69,8 +70,9 @@ APPROVAL = [{**x, "label": y} for x, y in islice(datasets.TrumpApproval(), 300)]
         (PHISHING, {"model.factory": "river.linear_model:LogisticRegression"}, {"model": linear_model.LogisticRegression()}),
         (APPROVAL, {"model.task": "regression"}, {}),
         (APPROVAL, {"model.task": "regression", "seed": 7}, {"seed": 7}),
+        (LONG, {}, {}),
     ],
-    ids=["default", "linear", "of river", "regression", "another seed"],
+    ids=["default", "linear", "of river", "regression", "another seed", "64 bits"],
 )  # fmt: skip
 def test_the_digest_of_a_report_is_the_sidecars_for_the_same_records(records, settings, given):
     driver = FoldDriver({"emit.every": 50, **settings})

@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from explain_core.losses import fits_64_bits
 from explain_sidecar.errors import UserError
-from explain_sidecar.settings.base import fits_64_bits
 
 
 def check_once(what: str, names: Sequence[str]) -> None:

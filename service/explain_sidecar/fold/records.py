@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-from explain_core.losses import MAX_NUMBER
+from explain_core.losses import MAX_NUMBER, fits_64_bits
 from explain_sidecar.fold.selection import Choice, Selection
 from explain_sidecar.formats.errors import BadRecord, Headers
 from explain_sidecar.formats.json_schema import json_type
@@ -14,7 +14,6 @@ from explain_sidecar.formats.paths import ABSENT, find, path_of, roots
 from explain_sidecar.formats.reading import ValueReader
 from explain_sidecar.formats.schemas import Schemas
 from explain_sidecar.settings import RecordSettings
-from explain_sidecar.settings.base import fits_64_bits
 from explain_sidecar.settings.model import MAX_VERSION
 from explain_sidecar.settings.records import HEADER
 

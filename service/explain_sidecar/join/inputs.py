@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from explain_core.losses import fits_64_bits
 from explain_sidecar.fold.records import InputRecord, milliseconds, short
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.formats.json_schema import read_json
@@ -17,7 +18,6 @@ from explain_sidecar.formats.schemas import Schemas
 from explain_sidecar.formats.source import schema_source
 from explain_sidecar.join.entries import Event, Label
 from explain_sidecar.settings import JoinInputSettings, Settings
-from explain_sidecar.settings.base import fits_64_bits
 
 SOURCE_HEADER = "__join.source"
 """On the internal topics: the partition that a record came from, its timestamp in Kafka, and how many of its headers were unreadable."""

@@ -68,11 +68,6 @@ def _address(url: str) -> str:
 Address = Annotated[str, AfterValidator(_address)]
 
 
-def fits_64_bits(number: int) -> bool:
-    """Whether a whole number has at most 64 bits, as those in the JSON that is written here do."""
-    return -(2**63) <= number < 2**64
-
-
 def twice(name: str, values: Sequence[str]) -> Iterator[Problem]:
     """What is wrong with a list that may have each value once."""
     for position, value in enumerate(values):

@@ -8,7 +8,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from explain_sidecar.settings.base import Section, TopicName, fits_64_bits
+from explain_core.losses import fits_64_bits
+from explain_sidecar.settings.base import Section, TopicName
 from explain_sidecar.settings.kafka import TopicSettings
 from explain_sidecar.settings.records import FormatSettings, RecordSettings
 from explain_sidecar.settings.sources import Problem
