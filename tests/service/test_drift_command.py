@@ -133,6 +133,12 @@ def test_a_regression_takes_a_loss_for_numbers(files, command):
     assert (status, "a regression needs a number" in err) == (1, True)
 
 
+def test_labels_that_are_numbers_to_be_predicted_take_the_squared_loss(files, command):
+    pair = (files / "before.csv.gz", files / "after.csv.gz", "--label", "x", "--bootstrap", "0", "--json")
+    assert RiskChange.from_json(command(*pair)[1]).loss == "squared"
+    assert RiskChange.from_json(command(*pair, "--loss", "absolute")[1]).loss == "absolute"
+
+
 def test_a_warning_goes_to_stderr(files, command):
     (files / "a.csv").write_text("x,y\n1,up\n1,up\n")
     status, out, err = command(files / "a.csv", files / "a.csv", *MODEL, "--json")

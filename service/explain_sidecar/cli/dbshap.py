@@ -39,7 +39,7 @@ def _factorisations(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--loss",
     metavar="NAME",
-    help="Of the model, such as brier; zero_one by default, or squared where the label is a number. A name that is none is answered with all.",
+    help="Of the model, such as brier; zero_one by default, or squared where the labels are more than 20 numbers, or fractions. A name that is none is answered with all.",
 )
 @_factorisations
 @click.option(

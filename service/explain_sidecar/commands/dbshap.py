@@ -18,6 +18,7 @@ from explain_client.words import figure, loss_name, of_loss, signed
 from explain_core import losses
 from explain_core.drift import RiskChange, dbshap
 from explain_core.drift.change import Cause
+from explain_core.report.rows import task_of
 from explain_sidecar.commands.csv_rows import converters_of, read_rows
 from explain_sidecar.commands.tables import json_lines, kind_of, parquet_batches
 from explain_sidecar.errors import UserError
@@ -65,11 +66,15 @@ def run(
                 f"--ignore {name}: neither file has a feature of that name; they have {', '.join(known)}"
             )
     learnt: Any = "tree"
+    if loss is None:
+        labels = (value for file in (first, second) for value in file.get(label, ()))
+        numbers = task_of(value for value in labels if isinstance(value, str | int | float)) == "regression"
+        loss = "squared" if numbers else "zero_one"
     try:
         if model is not None:
             if not re.fullmatch(r"[\w.]+:[\w.]+", model):
                 raise UserError(f"--model {model}: write module:function, what returns the fitted model")
-            regression = losses.get(loss or "zero_one").task == "regression"
+            regression = losses.get(loss).task == "regression"
             settings = ModelSettings(
                 factory=model, static=True, task="regression" if regression else "binary"
             )
