@@ -43,7 +43,9 @@ EXACT_BACK_OFF = 0.05
 CODE: Any = np.uint8
 """Small codes make small tables: fits take two thirds of the time."""
 GROWS = 0.99
-"""A number that does not fall from this share of the rows to the next, and whose windows do not overlap, is a clock."""
+PARTS = 10
+"""A number is a clock that does not fall from ``GROWS`` of the rows to the next, and grows by its medians in so many parts of each window: a flag
+that is set for a while goes back."""
 
 
 class CodedColumns(NamedTuple):
@@ -99,22 +101,25 @@ def clocks(windows: tuple[Window, Window], names: Iterable[str]) -> list[str]:
     found = []
     for name in names:
         before, after = windows[0].columns[name], windows[1].columns[name]
-        first, second = before.values, after.values
-        if not all(type(values[at]) in (int, float) for values in (first, second) for at in (0, -1)):
-            continue
-        if not (
-            max(first[0], first[-1]) <= min(second[0], second[-1])
-            or min(first[0], first[-1]) >= max(second[0], second[-1])
-        ):
+        if not all(type(column.values[at]) in (int, float) for column in (before, after) for at in (0, -1)):
             continue
         if before.numbers is None or after.numbers is None:
             continue
-        steps = [np.diff(numbers) for numbers in (before.numbers, after.numbers)]
+        numbers = (before.numbers, after.numbers)
+        parts = [_medians(column[~np.isnan(column)]) for column in numbers]
         for sign in (1.0, -1.0):
-            if all(step.any() and np.mean(sign * step >= 0.0) >= GROWS for step in steps):
+            if (
+                all(np.mean(sign * np.diff(column) >= 0.0) >= GROWS for column in numbers)
+                and all(medians[0] != medians[-1] for medians in parts)
+                and np.all(sign * np.diff(parts[0] + parts[1]) >= 0.0)
+            ):
                 found.append(name)
                 break
     return found
+
+
+def _medians(numbers: Values) -> list[np.floating[Any]]:
+    return [np.median(part) for part in np.array_split(numbers, min(PARTS, len(numbers)))]
 
 
 def make_columns(data: Binned, without: Sequence[str], predicted: Sequence[Sequence[Any]]) -> CodedColumns:

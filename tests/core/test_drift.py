@@ -314,6 +314,39 @@ def test_a_clock_among_the_features_does_not_tell_the_windows_apart():
     assert any("at is growing from row to row" in warning for warning in change.warnings)
 
 
+def test_a_clock_is_one_still_where_some_rows_are_late():
+    rng = np.random.default_rng(5)
+    days = (np.arange(3_000) // 150 - (rng.random(3_000) < 0.003)).tolist()
+    rows = [
+        ({"day": day, "x": a}, int(a > (i >= 1_500)))
+        for i, (day, a) in enumerate(zip(days, rng.normal(size=3_000).tolist(), strict=True))
+    ]
+    change = dbshap(
+        rows[:1_500], rows[1_500:], hypothesis=lambda row: {int(row["x"] > 0.0): 1.0}, factorisation="joint"
+    )
+    assert [cause.name for cause in change.causes] == ["concept"]
+
+
+@pytest.mark.parametrize(("before", "after"), [((100, 240), (100, 1_200)), ((100, 170), (700, 1_200))])
+def test_a_flag_that_is_set_for_a_while_is_no_clock_but_an_input(before, after):
+    """It seldom falls from a row to the next, and begins and ends as in the other window."""
+    rng = np.random.default_rng(5)
+    baseline, target = (
+        [
+            ({"promo": int(begin <= i < end), "x": a}, int(a > 0.0) if not begin <= i < end else int(coin))
+            for i, (a, coin) in enumerate(
+                zip(rng.normal(size=1_500).tolist(), rng.random(1_500) < 0.5, strict=True)
+            )
+        ]
+        for begin, end in (before, after)
+    )
+    change = dbshap(
+        baseline, target, hypothesis=lambda row: {int(row["x"] > 0.0): 1.0}, factorisation="joint"
+    )
+    assert [cause.name for cause in change.causes] == ["inputs"]
+    assert [found.feature for found in change.differences] == ["promo"]
+
+
 @pytest.mark.parametrize("loss", ["squared", "absolute", "huber"])
 def test_a_regression_is_attributed_on_quantiles_of_the_truth(loss):
     rng = np.random.default_rng(6)

@@ -51,7 +51,10 @@ def test_what_tells_the_windows_apart_is_named_and_without_it_the_change_is_attr
 
 
 def test_what_tells_many_rows_apart_is_named_where_the_change_is_attributed_too():
-    change = dbshap(*days(1_000, 700), hypothesis=sign, factorisation="joint")
+    windows = [
+        [({name: x[name] for name in ("a", "weekday")}, y) for x, y in part] for part in days(1_000, 700)
+    ]
+    change = dbshap(*windows, hypothesis=sign, factorisation="joint")
     assert change.verdict == "attributed"
     assert change.separation == Separation(("weekday",), attributable=True)
     assert re.search(
