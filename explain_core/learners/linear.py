@@ -44,6 +44,7 @@ class LinearLearner(Learner):
         self._regression = plan.link == layout.IDENTITY
         if plan.link == layout.SIGMOID:
             self.labels, self.codes = [False, True], {False: 0, True: 1}
+            self.most_classes = 2
         zeros = next((branch.drop_zeros for branch in plan.branches if branch.encodes), None)
         scaled = next((branch.with_std for branch in plan.branches if branch.scales), None)
         softmax = plan.link == layout.SOFTMAX

@@ -99,6 +99,7 @@ class MixtureLearner(Learner):
                 )
             self.members[name] = found
         n = len(self.members)
+        self.most_classes = min(member.most_classes for member in self.members.values())
         regression = task == "regression"
         self.arrays = Arrays(
             head=np.array([regression, regression], np.int64),

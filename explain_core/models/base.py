@@ -39,6 +39,8 @@ class Model:
     features: Sequence[str] | None = None
     kinds: Mapping[str, FeatureKind] = {}
     """Of the features whose values the model takes as one kind alone."""
+    most_classes: float = math.inf
+    """How many labels it can tell apart."""
     in_batches: bool = False
     """Whether a call costs more than a row, so that several records are predicted in one."""
 

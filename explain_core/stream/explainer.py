@@ -256,10 +256,22 @@ class StreamExplainer:
         """
         offset = self.next_offset
         x, y = given.features(offset, x), given.label(offset, y, self.task == "regression")
+        code = y if self.task == "regression" else self._code(offset, y)
         for name, value in x.items():
             self.kinds.setdefault(name, "string" if isinstance(value, str) else "number")
-        code = y if self.task == "regression" else self.labels.setdefault(y, len(self.labels))
         return self.fold(Record(offset, offset if timestamp is None else timestamp, x, code, weight, served))
+
+    def _code(self, offset: int, y: Any) -> int:
+        """The code of a label. Raises ``ValueError`` for one more than the model, or its challenger, has classes."""
+        labels = self.labels
+        if y not in labels and len(labels) >= min(
+            kept.model.most_classes for kept in self.slots[ONLY].models
+        ):
+            raise ValueError(
+                f"record {offset}: the label {y!r:.40} would be class {len(labels) + 1}; the model is binary and has seen "
+                f"{', '.join(map(repr, labels))}; give a model of more classes, or name the task multiclass"
+            )
+        return labels.setdefault(y, len(labels))
 
     def update_unlabelled(self, x: Row, *, timestamp: int | None = None) -> list[Event]:
         """Take in the next record, which has no label: the model does not learn from it, and no loss counts it."""

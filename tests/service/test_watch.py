@@ -382,6 +382,15 @@ def test_what_is_wrong_with_the_records_is_said_with_the_remedy(given, says):
         ec.watch(data, *label, time=time, **QUICK)
 
 
+@pytest.mark.parametrize("model", ["mixture", "linear", linear_model.LogisticRegression()])
+def test_a_third_label_of_a_binary_model_is_refused_by_its_name(model):
+    live = ec.watch(turning(400), "late", model=model, progress=False)
+    with pytest.raises(ValueError, match=r"record 400: the label 'perhaps' .* has seen .*'yes'.* multiclass"):
+        live.update({"a": 0.1}, "perhaps")
+    live.update({"a": 0.1}, "yes")
+    assert live.records == 401
+
+
 def test_what_is_wrong_with_the_model_or_the_question_is_said_with_the_remedy(report):
     with pytest.raises(ValueError, match="pass task='binary'"):
         ec.watch()
