@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from explain_client.errors import ClientError
 from explain_client.messages import Alarm, Drift, Explanation, Prediction, Row
 
 if TYPE_CHECKING:
@@ -36,6 +37,22 @@ class DeadLetter(NamedTuple):
     error_class: str
     error_message: str
     value: bytes | None
+
+
+def encoded(number: int, record: Mapping[str, Any]) -> bytes:
+    """A record in JSON. Raises ``ClientError`` with the field that JSON cannot hold."""
+    try:
+        return orjson.dumps(record)
+    except TypeError:
+        for name, value in record.items():
+            try:
+                orjson.dumps({name: value})
+            except TypeError as error:
+                raise ClientError(
+                    f"record {number}: {name!r:.40} is {value!r:.40}: {error}; pass what JSON can hold: a whole number of at most 64 bits, "
+                    "a float, a text or a boolean, or the bytes of the record as they are"
+                ) from None
+        raise
 
 
 class FoldDriver:
@@ -68,13 +85,13 @@ class FoldDriver:
     def send(self, records: Iterable[Mapping[str, Any] | bytes | None]) -> None:
         """Fold labelled records; bytes and None are values as they are, for records that are to be rejected.
 
-        Raises ``FoldError`` of the sidecar where the model fails.
+        Raises ``FoldError`` of the sidecar where the model fails, and ``ClientError`` for what JSON cannot hold.
         """
         from explain_sidecar.fold.records import InputRecord
 
         for record in records:
             offset = len(self._inputs)
-            value = record if record is None or isinstance(record, bytes) else orjson.dumps(record)
+            value = record if record is None or isinstance(record, bytes) else encoded(offset, record)
             made = InputRecord(offset, FIRST_TIMESTAMP + 1_000 * offset, None, value)
             outputs = self._step(self._state, made)
             self._inputs.append(made)

@@ -26,8 +26,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import orjson
-
 try:
     import pytest
 except ImportError:
@@ -41,7 +39,7 @@ from confluent_kafka.cimpl import NewTopic
 from explain_client.errors import ClientError
 from explain_client.fold import DeadLetter as DeadLetter
 from explain_client.fold import FoldDriver as FoldDriver
-from explain_client.fold import environment_of
+from explain_client.fold import encoded, environment_of
 from explain_client.messages import Explanation
 from explain_client.stream import Explanations
 
@@ -106,7 +104,7 @@ class Sidecar(ABC):
         for number, record in enumerate(records):
             where = number % self.partitions if partition is None and key is None else partition
             producer.produce(
-                self.topics["records"], orjson.dumps(record), key, -1 if where is None else where
+                self.topics["records"], encoded(number, record), key, -1 if where is None else where
             )
             producer.poll(0)
         if producer.flush(START_SECONDS):

@@ -138,6 +138,10 @@ def model_of(
     model: Any, given: AnyTask | None, source: Source | None, features: Sequence[str] | None, seed: int
 ) -> Chosen:
     """The model to explain. Raises ``ValueError`` where none can be made of it."""
+    if isinstance(model, type):
+        raise ValueError(
+            f"model: {model.__name__} is a class; pass a model of it, such as {model.__name__}()"
+        )
     if given is not None and given not in get_args(AnyTask):
         raise ValueError(
             f"task: {given!r} is not one of {', '.join(get_args(Task))}: binary is classification with two classes, multiclass with more. "

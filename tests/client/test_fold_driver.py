@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from explain_client import to_pandas
+from explain_client.errors import ClientError
 from explain_client.testing import FoldDriver
 from explain_sidecar.errors import SettingsError, UserError
 from explain_sidecar.fold.partition import FoldError, PartitionState
@@ -44,6 +45,23 @@ def test_what_comes_out_is_what_the_fold_publishes():
         state.step(record)
     assert driver.explanations[-1].digest == state.chains["explanations"].digest.hex()
     assert driver.explanations[-1].importance("ipfi", "cross_entropy").top(1)[0][0] == "a"
+
+
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [
+        ({"a": 2**70, "label": 1}, "'a' is 1180591620717411303424: Integer exceeds 64-bit range; .* at most 64 bits"),
+        ({"a": 1, "label": {1}}, r"'label' is \{1\}: Type is not JSON serializable: set"),
+        ({"a": 1, 2: "b"}, "2 is 'b': Dict key must be str"),
+    ],
+)  # fmt: skip
+def test_a_value_that_json_cannot_hold_is_named_and_changes_nothing(record, says):
+    driver = FoldDriver(COUNTING)
+    driver.send(records(4))
+    with pytest.raises(ClientError, match=f"record 4: {says}"):
+        driver.send([record])
+    driver.send(records(4))
+    assert driver.explanations[-1].records == 8
 
 
 def test_a_drift_message_comes_with_the_record_that_ends_its_window():

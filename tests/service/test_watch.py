@@ -394,6 +394,11 @@ def test_a_third_label_of_a_binary_model_is_refused_by_its_name(model):
 def test_what_is_wrong_with_the_model_or_the_question_is_said_with_the_remedy(report):
     with pytest.raises(ValueError, match="pass task='binary'"):
         ec.watch()
+    for kind in (linear_model.LogisticRegression, RandomForestClassifier, XGBClassifier, dict):
+        with pytest.raises(
+            ValueError, match=f"model: {kind.__name__} is a class; pass a model of it, such as"
+        ):
+            ec.watch(ROWS, "late", model=kind, progress=False)
     few = LogisticRegression().fit([[0.0], [1.0]], ["late", "early"])
     with pytest.raises(ValueError, match="does not name its columns; pass features"):
         ec.watch(ROWS, "late", model=few, progress=False)
