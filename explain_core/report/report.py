@@ -12,9 +12,11 @@ import msgspec
 from explain_core.alarms.detector import Position
 from explain_core.figures import figure
 from explain_core.losses import Task
+from explain_core.markers import Markers, identifiers, remarks
 from explain_core.models import Model, Row
 from explain_core.stream import Alarm, Event, Options, StreamExplainer, about
 from explain_core.stream.explainer import ONLY, Dated
+from explain_core.stream.given import scalar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,6 +119,7 @@ class Report:
         self._drifts: list[Drift] = []
         self._blocks: list[Period] = []
         self._notices: list[str] = []
+        self._columns: dict[str, Markers] = {}
         self._of_block = 0  # records after which the newest block ended
 
     @property
@@ -146,7 +149,9 @@ class Report:
             explainer.next_offset += 1
             return []
         self._check(y, explainer.next_offset)
-        return self._took(explainer.update(x, y, timestamp=timestamp, weight=weight), timestamp)
+        events = explainer.update(x, y, timestamp=timestamp, weight=weight)
+        self._note(x)
+        return self._took(events, timestamp)
 
     def update_many(self, block: Iterable[Dated]) -> None:
         """``update`` of each (features, label, event time or None); several times as fast where models learn in arrays."""
@@ -162,6 +167,16 @@ class Report:
                 for taken, events in explainer.updates(given):
                     end += taken
                     self._took(events, given[end - 1][2])
+                for x, _, _ in given:
+                    self._note(x)
+
+    def _note(self, x: Row) -> None:
+        """Take note of the values of the columns."""
+        for name, value in x.items():
+            found = scalar(value)
+            if found is not None:
+                column = self._columns.get(name) or self._columns.setdefault(name, Markers())
+                column.add(found)
 
     def _check(self, y: Any, offset: int) -> None:
         """Raise ``ValueError`` for a label that a model which never learns does not have."""
@@ -280,6 +295,13 @@ class Report:
             raise KeyError(f"loss {loss!r}: {estimator} has {', '.join(losses)}")
         return estimator, loss or losses[0]
 
+    @property
+    def remarks(self) -> list[str]:
+        """Which columns had better be left out of the records, or be numbers, such as identifiers: these may drive a model, too."""
+        of_ids = identifiers(self._columns, "leave the column out")
+        markers = remarks(self._columns, "give None, or --missing")
+        return [f"{remark}." for remark in (*of_ids, *markers)]
+
     def changes(self) -> Told[Story]:
         """What changed and when, the first change first: what has one cause is told once."""
         stories = sorted(self._stories, key=lambda story: story.lead.onset.offset)
@@ -359,11 +381,13 @@ class Report:
     @property
     def sections(self) -> list[tuple[str, Sequence[str]]]:
         """What there is to say: a heading, and its sentences."""
-        found: list[tuple[str, Sequence[str]]] = [("What drives the model", self.drivers().sentences)]
         nothing = (
             "Nothing changed for certain." if self.explainer.options.alarms else "No alarms were asked for."
         )
-        found.append(("What changed, and when", self.changes().sentences or [nothing]))
+        found: list[tuple[str, Sequence[str]]] = [
+            ("What drives the model", [*self.drivers().sentences, *self.remarks]),
+            ("What changed, and when", self.changes().sentences or [nothing]),
+        ]
         if self._drifts:
             found.append(("Whether the risk moved with it, and why", self.why().sentences))
         return found

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from explain_core.markers import MANY, RISING, Markers, identifiers, remarks
 from explain_sidecar.commands.csv_rows import converters_of
-from explain_sidecar.commands.markers import MANY, Markers, identifiers, remarks
 from explain_sidecar.fold.records import Decoder, InputRecord
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.formats.schemas import Schemas
@@ -38,11 +38,21 @@ def test_other_columns_are_not():
 def test_a_column_whose_texts_hardly_come_twice_is_of_identifiers():
     some = [f"customer {number}" for number in range(MANY)]
     for values in (some, some[:95] + some[:5], [*some, *some]):
-        (remark,) = identifiers({"customer": column(*values), "colour": column(*["red", "green"] * MANY)})
+        (remark,) = identifiers(
+            {"customer": column(*values), "colour": column(*["red", "green"] * MANY)}, "leave it out"
+        )
         assert remark.startswith("customer: nearly each of its texts is another one.")
-        assert remark.endswith("record.features")
+        assert remark.endswith("slow: leave it out")
     for values in (some[:-1], some[:50] * 2, range(MANY), [str(n) for n in range(MANY)]):
-        assert not list(identifiers({"x": column(*values)}))
+        assert not list(identifiers({"x": column(*values)}, ""))
+
+
+def test_a_column_whose_numbers_rise_with_each_record_is_a_running_number():
+    for values in (range(RISING), [str(0.5 * n) for n in range(RISING)]):
+        (remark,) = identifiers({"row": column(*values)}, "leave it out")
+        assert remark.startswith("row: each of its numbers is larger than the one before.")
+    for values in (range(RISING - 1), [*range(RISING), RISING - 1], [True] * RISING):
+        assert not list(identifiers({"x": column(*values)}, ""))
 
 
 def test_a_column_with_markers_that_are_named_is_numeric():

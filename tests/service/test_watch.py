@@ -258,6 +258,23 @@ def test_records_without_times_are_told_by_offset():
     assert "9999-" not in found.to_html() + str(found.periods())
 
 
+def test_columns_that_are_unique_to_each_record_are_named_beside_the_drivers():
+    rows = [
+        {**row, "id": f"customer {i}", "row": i, "score": "?" if i % 9 == 0 else f"{i % 7}"}
+        for i, row in enumerate(turning(600, 600, dated=False))
+    ]
+    live = ec.watch(model="linear", task="binary")
+    for row in rows:
+        live.update({name: value for name, value in row.items() if name != "late"}, row["late"])
+    for found in (ec.watch(rows, "late", **QUICK), live):
+        heading, (drivers, *remarks) = found.sections[0]
+        assert heading == "What drives the model" and drivers == found.drivers().sentences[0]
+        assert [remark.split(":")[0] for remark in remarks] == ["id", "row", "score"]
+        assert "leave the column out." in remarks[0] and "leave the column out." in remarks[1]
+        assert "'?' in 11%" in remarks[2]
+        assert "id" in found.explainer.kinds  # nothing is dropped
+
+
 def test_a_live_report_is_that_of_all_records_at_once(report):
     live = ec.watch(task="binary", **QUICK)
     told = []

@@ -14,7 +14,7 @@ import orjson
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource  # type: ignore[attr-defined]
 
-from explain_sidecar.commands.markers import identifiers, remarks
+from explain_core.markers import identifiers, remarks
 from explain_sidecar.commands.printing import print_rows
 from explain_sidecar.commands.sampling import Placed, RecordShape, Tally, look, tally, to_paste
 from explain_sidecar.errors import UserError
@@ -298,7 +298,7 @@ def _sample(settings: Settings, topic: Topic, found: Sampled, has_model: bool) -
     columns = {name: feature.markers for name, feature in features.items()}
     for remark in remarks(columns, "set record.missing"):
         yield Finding("missing values", None, remark)
-    for remark in identifiers(columns):
+    for remark in identifiers(columns, "name the other features in record.features"):
         yield Finding("identifiers", None, remark)
     mixed = [name for name, feature in features.items() if len(feature.kinds) > 1]
     if mixed:

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from explain_sidecar.commands.markers import Markers, identifiers, remarks
+from explain_core.markers import Markers, identifiers, remarks
 from explain_sidecar.commands.tables import read_table
 from explain_sidecar.errors import UserError
 from explain_sidecar.formats.errors import SchemaProblem
@@ -55,7 +55,8 @@ def produce(
     for _, record in table.rows() if texts else ():
         for name in texts.keys() & record.keys():
             texts[name].add(record[name])
-    for remark in (*remarks(texts, "produce it anew with --missing"), *identifiers(texts)):
+    of_ids = identifiers(texts, "name the other features in record.features")
+    for remark in (*remarks(texts, "produce it anew with --missing"), *of_ids):
         sys.stderr.write(f"column {plain(remark)}\n")
     if label != settings.record.label and settings.record.label in table.columns:
         raise UserError(

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import yaml
 
-from explain_sidecar.commands.markers import Markers
+from explain_core.markers import Markers
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import record_settings, version_artefact
 from explain_sidecar.fold.records import Decoder, InputRecord

@@ -1,4 +1,4 @@
-"""Columns that are numeric but for a marker, such as "?" or "NA", which stands for a missing value, and columns of identifiers."""
+"""Columns that are numeric but for a marker, such as "?" or "NA", which stands for a missing value, and columns of identifiers or running numbers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ MOST = 2
 
 MANY, NEW = 100, 0.9
 """Of so many texts of a column, the first, this share is new where they are identifiers."""
+
+RISING = 500
+"""From so many numbers of a column on, each larger than the one before, they are running numbers."""
 
 
 class Markers:
@@ -26,11 +29,14 @@ class Markers:
     def __init__(self) -> None:
         self._numbers = self._texts = 0
         self._different: dict[str, None] = {}
+        self._rising, self._last = True, -math.inf
 
     def add(self, value: Any) -> None:
         """Take in a value, a number or a text."""
         if type(value) is not str or _is_number(value):
             self._numbers += 1
+            number = float(value)
+            self._rising, self._last = self._rising and number > self._last, number
             return
         self._texts += 1
         if self._texts <= MANY:
@@ -55,6 +61,11 @@ class Markers:
         return self._texts >= MANY and len(self._different) >= NEW * MANY
 
     @property
+    def runs(self) -> bool:
+        """Whether each number is larger than the one before, as running numbers and times are."""
+        return self._rising and self._numbers >= RISING
+
+    @property
     def share(self) -> float:
         """The share of values that are not numbers."""
         return self._texts / max(self._texts + self._numbers, 1)
@@ -68,13 +79,18 @@ def remarks(columns: Mapping[str, Markers], remedy: str) -> Iterator[str]:
             yield f"{name}: numbers, but for {texts} in {column.share:.0%}; if that stands for a missing value, {remedy}"
 
 
-def identifiers(columns: Mapping[str, Markers]) -> Iterator[str]:
-    """A sentence for each column of identifiers."""
+def identifiers(columns: Mapping[str, Markers], remedy: str) -> Iterator[str]:
+    """A sentence for each column of identifiers or running numbers."""
     for name, column in columns.items():
         if column.identifies:
             yield (
                 f"{name}: nearly each of its texts is another one. An identifier says nothing of the next record, and thousands of categories make "
-                "every record slow: name the other features in record.features"
+                f"every record slow: {remedy}"
+            )
+        if column.runs:
+            yield (
+                f"{name}: each of its numbers is larger than the one before. A running number or a time tells when a record came, and none "
+                f"comes again: {remedy}"
             )
 
 
