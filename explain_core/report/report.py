@@ -381,16 +381,24 @@ class Report:
     @property
     def sections(self) -> list[tuple[str, Sequence[str]]]:
         """What there is to say: a heading, and its sentences."""
-        nothing = (
-            "Nothing changed for certain." if self.explainer.options.alarms else "No alarms were asked for."
-        )
         found: list[tuple[str, Sequence[str]]] = [
             ("What drives the model", [*self.drivers().sentences, *self.remarks]),
-            ("What changed, and when", self.changes().sentences or [nothing]),
+            ("What changed, and when", self.changes().sentences or [self._unchanged()]),
         ]
         if self._drifts:
             found.append(("Whether the risk moved with it, and why", self.why().sentences))
         return found
+
+    def _unchanged(self) -> str:
+        """What there is to say without an alarm: these know of no change before they have records to compare with."""
+        watched = self.explainer.options.alarms
+        if watched is None:
+            return "No alarms were asked for."
+        first = f"{watched.warm_up + watched.baseline:,} records"
+        if any(alarms.floors() for alarms in self.explainer.slots[ONLY].alarms):
+            return f"Nothing changed for certain after the first {first}: alarms compare with these, and find no change within them."
+        seasons = "" if watched.season == "none" else ", and two whole days or weeks,"
+        return f"No change could be found yet: alarms need {first}{seasons} before one."
 
     @property
     def summary(self) -> str:

@@ -275,6 +275,23 @@ def test_columns_that_are_unique_to_each_record_are_named_beside_the_drivers():
         assert "id" in found.explainer.kinds  # nothing is dropped
 
 
+@pytest.mark.parametrize(
+    ("rows", "at", "says"),
+    [
+        (900, 500, "No change could be found yet: alarms need 2,000 records before one."),
+        (
+            3_000,
+            1_500,
+            "Nothing changed for certain after the first 2,000 records: alarms compare with these",
+        ),
+    ],
+)
+def test_alarms_that_could_not_find_a_change_do_not_say_that_there_is_none(rows, at, says):
+    found = ec.watch(turning(rows, at), "late", **QUICK)
+    assert not found.changes()
+    assert dict(found.sections)["What changed, and when"][0].startswith(says)
+
+
 def test_a_live_report_is_that_of_all_records_at_once(report):
     live = ec.watch(task="binary", **QUICK)
     told = []
