@@ -31,7 +31,7 @@ from tests.crash.watch import Watch
 
 BROKERS = (1, 2, 3)
 WORKERS = 2
-RECORDS_PER_SECOND = 40  # a partition has an explanation in every fifth of a second
+RECORDS_PER_SECOND = 40  # five of each partition, all explained; readers see them with the next commit
 START_SECONDS, TAKEOVER_SECONDS, SYNC_SECONDS = 120, 300, 120
 
 
