@@ -208,9 +208,15 @@ class Binned(NamedTuple):
     def warnings(self) -> list[str]:
         """Properties of the data that bear on the result."""
         found = []
-        constant = [bin_.feature for bin_ in self.bins if bin_.size == 1]
+        constant = [bin_.feature for bin_ in self.bins if bin_.size == 1 and bin_.exact]
         if constant:
             found.append(f"features: {listed(constant)} constant, cannot be a cause")
+        rare = [bin_.feature for bin_ in self.bins if bin_.categories == () and not bin_.exact]
+        if rare:
+            found.append(
+                f"features: {listed(rare)} made of values that less than {RARE:.0%} of the rows have each; "
+                "they are not told apart, so what they do counts as concept"
+            )
         rows = min(map(len, self.windows))
         if len(self.bins) > rows:
             found.append(f"features: {len(self.bins)} of them and a window of {rows} rows; expect noise")

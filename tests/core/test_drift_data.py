@@ -63,6 +63,14 @@ def test_poor_data_give_a_defined_result_with_a_warning(baseline, target, warnin
         assert warning is not None or change.warnings == ()
 
 
+def test_values_that_are_all_rare_are_no_constant():
+    baseline, target = rows(90, a=float, b=lambda i: f"b{i}"), rows(90, a=float, b=lambda i: f"t{i}")
+    assert dbshap(baseline, target, hypothesis=coin, bootstrap=0).warnings == (
+        "features: b is made of values that less than 1% of the rows have each; "
+        "they are not told apart, so what they do counts as concept",
+    )
+
+
 def test_features_that_share_no_value_are_sampled_only_as_they_are():
     """A date: no row of the one window tells what the other would be on that day."""
     names = list("abcdefg")
