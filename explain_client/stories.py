@@ -97,7 +97,8 @@ def _milliseconds(time: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What a drift message says of the cause: "concept", "inputs", both or neither; ``learnt`` if the model itself changed.
+    """What a drift message says of the cause: "concept", "inputs", both or neither; ``learnt`` is 1 if the model itself changed
+    and raised the risk, −1 if it lowered it.
 
     ``feature`` differs most between the records before and since, and ``how``; ``fault`` if that looks like a fault of its sensor. ``place`` is the
     feature and the value, or the range, at which the concept changed most.
@@ -105,7 +106,7 @@ class Why:
 
     causes: tuple[str, ...] = ()
     attributable: bool = True
-    learnt: bool = False
+    learnt: int = 0
     feature: str | None = None
     fault: bool = False
     place: tuple[str, str] | None = None
@@ -119,7 +120,7 @@ class Why:
             if change is None:
                 return None
             model = change["joint"]["hypothesis"] or change["learning"] or {"low": None}
-            learnt = model["low"] is not None and (model["low"] > 0.0 or model["high"] < 0.0)
+            learnt = 0 if model["low"] is None else (model["low"] > 0.0) - (model["high"] < 0.0)
             causes = ("concept" if cause == "concept" else "inputs" for cause in drift.causes)
             known = cls(tuple(dict.fromkeys(causes)), change["verdict"] == "attributed", learnt)
             if place := change.get("where"):
@@ -237,9 +238,12 @@ class Story:
 
     def _cause(self, name: Callable[[str], str]) -> str:
         """What the drift message found, and in which segment most."""
-        lead, told = self.lead, []
-        if self.why is not None:
-            told.append(self.why.words(name) + self._compared(lead))
+        lead, why, told = self.lead, self.why, []
+        if why is not None:
+            worse = (lead.direction == "up") == (lead.subject == "loss")
+            if lead.subject in ("loss", "gain") and why.learnt == (-1 if worse else 1):
+                why = replace(why, learnt=0)  # it moved the risk the other way
+            told.append(why.words(name) + self._compared(lead))
         if lead.segment is None and (self.why is None or self.why.place is None):
             apart = [one for one in self.alarms if one.segment is not None and one.subject == lead.subject]
             apart = [one for one in apart if one.direction == lead.direction]

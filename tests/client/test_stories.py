@@ -70,6 +70,17 @@ def test_the_cause_is_that_of_the_drift_message(change, words):
     assert f"(0.410 → 0.460 ± 0.020): {words}; nothing else raised an alarm." in sentence
 
 
+@pytest.mark.parametrize(("subject", "before", "after"), [("loss", 0.4, 0.5), ("gain", 0.2, 0.1), ("loss", 0.5, 0.4), ("gain", 0.1, 0.2)])  # fmt: skip
+@pytest.mark.parametrize("raised", [True, False])
+def test_the_model_itself_is_no_cause_of_what_it_worked_against(subject, before, after, raised):
+    alarm = alarm_of(**LOSS | {"subject": subject}, seq=0, before=before, after=after)
+    band = {"low": 0.1, "high": 0.2} if raised else {"low": -0.2, "high": -0.1}
+    (sentence,) = told(alarm, drift_of(0, causes=[], joint={"hypothesis": band}))
+    worse = "rose" in sentence if subject == "loss" else "fell" in sentence
+    cause = "the model itself changed" if worse == raised else "no cause stands out"
+    assert f": {cause}; nothing else raised an alarm." in sentence
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_a_cause_that_was_looked_for_at_another_onset_than_the_one_told_says_so(late):
     loss, *_, own = messages()[0], drift_of(3)
