@@ -282,7 +282,9 @@ class Report:
             driven.since_alarm
         ):  # which need not be that of the last change: another alarm of its cause may come much later
             last = self._alarms[-1]
-            over += f" (noticed{' at' * (not self.dated)} {_moment(last.offset, last.timestamp)})"
+            begun = [story.lead.onset for story in self._stories if last in story.alarms]
+            of = "".join(f", of the change since {_moment(at.offset, at.timestamp)}" for at in begun)
+            over += f" (noticed{' at' * (not self.dated)} {_moment(last.offset, last.timestamp)}{of})"
         return Told.of(driven.drivers, [f"{driven.sentence(loss=loss_name(loss), over=over)}."])
 
     def _chosen(self, estimator: str | None, loss: str | None) -> tuple[str, str]:

@@ -203,8 +203,10 @@ def test_the_losses_are_those_of_the_records_of_which_the_drivers_are_told(repor
         gain = float(re.search(r"no model by (\d\.\d+)", said)[1])
         (span,) = re.findall(r"over (the .*?), that of no model", summary)
         assert no_model - own == pytest.approx(gain, abs=0.002) and f"over {span}" in said
-        alarmed = f" since the last alarm (noticed {since.time:%A %Y-%m-%d %H:%M} UTC), in which"
+        alarmed = f" since the last alarm (noticed {since.time:%A %Y-%m-%d %H:%M} UTC, of the change since "
         assert (alarmed in said) == (found is report)
+        of = re.findall(r"of the change (since .*?)\), in which", said)
+        assert all(str(found.changes()).count(f"{begun.capitalize()[:1]}{begun[1:]} ") == 1 for begun in of)
     short = ec.watch(turning(200, 200, dated=False), "late", progress=False)
     assert "log loss " in short.summary and " of late, that of no model " in short.summary
 
