@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 BLOCK = 100
 """Records of the periods that a report keeps; longer ones are merged from these."""
+LOOKED = 1_000
+"""Records whose values are all looked at for identifiers and the like; of later ones one of each block is."""
 UNDATED = 2**53
 """Added to offsets in the place of event times: these are no dates, so that sentences name offsets."""
 NEWEST = 50
@@ -150,7 +152,7 @@ class Report:
             return []
         self._check(y, explainer.next_offset)
         events = explainer.update(x, y, timestamp=timestamp, weight=weight)
-        self._note(x)
+        self._note([x])
         return self._took(events, timestamp)
 
     def update_many(self, block: Iterable[Dated]) -> None:
@@ -167,16 +169,16 @@ class Report:
                 for taken, events in explainer.updates(given):
                     end += taken
                     self._took(events, given[end - 1][2])
-                for x, _, _ in given:
-                    self._note(x)
+                self._note([x for x, _, _ in given])
 
-    def _note(self, x: Row) -> None:
-        """Take note of the values of the columns."""
-        for name, value in x.items():
-            found = scalar(value)
-            if found is not None:
-                column = self._columns.get(name) or self._columns.setdefault(name, Markers())
-                column.add(found)
+    def _note(self, rows: Sequence[Row]) -> None:
+        """Take note of the values of the newest rows, all within a block; after the first ``LOOKED`` of the last row of each block alone."""
+        for x in rows if self.records <= LOOKED else rows[-1:] if self.records % BLOCK == 0 else ():
+            for name, value in x.items():
+                found = scalar(value)
+                if found is not None:
+                    column = self._columns.get(name) or self._columns.setdefault(name, Markers())
+                    column.add(found)
 
     def _check(self, y: Any, offset: int) -> None:
         """Raise ``ValueError`` for a label that a model which never learns does not have."""
