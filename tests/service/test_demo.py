@@ -24,7 +24,9 @@ def explanation(partition, timestamp, loss):
         "partition": partition,
         "timestamp": timestamp,
         "status": "ready",
-        "performance": {"cross_entropy": {"model": loss, "empty": 0.6, "mean_prediction": 0.6}},
+        "performance": {
+            "cross_entropy": {"model": loss, "empty": 0.6, "mean_prediction": 0.6, "floor": 0.01}
+        },
         "importance": {"isage": {"cross_entropy": cells}},
         "periods": [period(timestamp, {"dep_hour": 0.05, "temp": 0.0}, 0.1)],
     }
@@ -95,6 +97,13 @@ def test_the_summary_tells_of_whatever_estimator_and_loss_the_demo_has() -> None
     messages = orjson.dumps([explanation(0, SEPTEMBER + i * 40 * DAY, 0.5 - i / 10) for i in (0, 1)])
     other = orjson.loads(messages.replace(b"isage", b"ipfi").replace(b"cross_entropy", b"brier"))
     assert "by 0.100 [0.099, 0.101] of brier" in summary({0: other}, [], [], ORIGINS, width=10_000)
+
+
+def test_alarms_that_could_not_come_yet_say_so() -> None:
+    message = explanation(0, SEPTEMBER, 0.5)
+    assert "No alarm: nothing changed" in summary({0: [message]}, [], [], ORIGINS)
+    message["performance"]["cross_entropy"]["floor"] = None
+    assert "No alarm: these flights are too few" in summary({0: [message]}, [], [], ORIGINS)
 
 
 def test_the_summary_s_lines_fit_the_terminal() -> None:

@@ -144,6 +144,9 @@ def _year(messages: list[dict[str, Any]], loss: str) -> str:
 def _alarms(alarms: list[dict[str, Any]], messages: list[dict[str, Any]]) -> list[str]:
     """What changed: the story of each cause, the oldest first."""
     if not alarms:
+        _, loss = shown(messages)
+        if messages[-1]["performance"][loss]["floor"] is None:
+            return ["No alarm: these flights are too few to notice a change in."]
         return ["No alarm: nothing changed for long by more than the noise can hide."]
     stories = Stories()
     for alarm in alarms:
