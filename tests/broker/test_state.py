@@ -82,6 +82,8 @@ def test_an_epoch_that_has_published_nothing_is_taken_back(line: Pipeline) -> No
     line.run_to_end()
     line.environment = before
     assert "leaves the partition to instances that have the new ones" in line.fails()
+    lost = line.cli("reset", "--partition", "0", status=1).stdout
+    assert "after 5 records of epoch 1 and what that took over from the one before" in lost
     assert "back:  to epoch 0" in line.cli("reset", "--partition", "0", "--undo", "--yes").stdout
     line.feed(mixed_records(1, 100, seed=2))
     line.run_to_end()

@@ -96,7 +96,7 @@ def _announce(settings: Settings, found: Found, first: int, kept: Snapshot | Non
         offsets = f"snapshot at offset {manifest.next_offset if manifest else 'none'}, committed offset {found.committed if found.committed >= 0 else 'none'}"
         _say(
             "lost",
-            f"epoch {max(found.epochs, default=0)}: the model and its explanations after {manifest.records if manifest else 0:,} records ({offsets})",
+            f"epoch {max(found.epochs, default=0)}: the model and its explanations {manifest.learnt if manifest else 'after 0 records'} ({offsets})",
         )
         what = "with a new model"
     else:

@@ -200,7 +200,7 @@ def _write_model(settings: Settings, snapshot: Snapshot, file: Path, keys: Keys)
     model = before.data.explained.model if before.data.explained else None
     kind = f"a {model.learner.kind} learner" if model and model.learner else "a model of its own code"
     sys.stdout.write(
-        f"{file}: {size:,} bytes; {kind} after {manifest.records:,} records of {manifest.topic} partition {manifest.partition}, up to offset "
+        f"{file}: {size:,} bytes; {kind} {manifest.learnt}, of {manifest.topic} partition {manifest.partition}, up to offset "
         f"{manifest.next_offset}\nBegin with it: model.initial: {file}\n"
     )
     return state

@@ -114,6 +114,15 @@ class Manifest(BaseModel):
         default_factory=dict, examples=[{"explained": {}, "windows": {}}]
     )
     """The parts of the state that have versions: by part, the version of each class in it that is no longer in its first one."""
+
+    @property
+    def learnt(self) -> str:
+        """What the state has learnt, in words: one that a change of settings began knows more than the records of its epoch."""
+        more = (
+            f" of epoch {self.epoch} and what that took over from the one before" if self.superseded else ""
+        )
+        return f"after {self.records:,} records{more}"
+
     versions: Versions = Field(
         examples=[{"python": "3.11.7", "river": "0.22.0", "numpy": "2.1.0", "cpu": "x86_64 AVX2,FMA3"}]
     )
