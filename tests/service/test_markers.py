@@ -70,3 +70,9 @@ def test_a_feature_of_a_missing_text_is_left_out():
     nothing = InputRecord(0, 0, None, json.dumps({"a": "?", "label": 1}).encode())
     with pytest.raises(BadRecord, match="no feature"):
         Decoder(RecordSettings(missing=("?",)), "binary", Schemas()).decode(nothing)
+
+
+@pytest.mark.parametrize("cell", ["1_2", "1_2.5"])
+def test_a_text_that_only_python_takes_for_a_number_is_a_text(cell):
+    """Else 1_2 and 12 would be the same."""
+    assert converters_of([{"a": cell}, {"a": "12"}])[0]["a"] is str

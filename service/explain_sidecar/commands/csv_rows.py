@@ -69,15 +69,22 @@ def _fits(convert: Callable[[str], Any], cell: str) -> bool:
     return True
 
 
+def _plain(cell: str) -> str:
+    """The cell, if it is no text that Python alone takes for a number: 1_2 is a name, not 12."""
+    if "_" in cell:
+        raise ValueError(cell)
+    return cell
+
+
 def _whole(cell: str) -> int:
-    value = int(cell)
+    value = int(_plain(cell))
     if not fits_64_bits(value):
         raise ValueError(cell)
     return value
 
 
 def _finite(cell: str) -> float:
-    value = float(cell)
+    value = float(_plain(cell))
     if not math.isfinite(value):
         raise ValueError(cell)
     return value
