@@ -69,7 +69,7 @@ cdef struct Linear:
     int64_t* keys  # of terms
     double* values
     double* steps
-    double* scale  # of columns
+    double* scale  # the standard deviation of each scaled column, 0 where it is not known
     Py_ssize_t n_ranks, n_weights, n_present
 
 
@@ -79,26 +79,9 @@ cdef double* predict_linear_copies(const int64_t* table, Plan* p, const double* 
 
 
 cdef inline void open_linear(const int64_t* table, Linear* m) noexcept nogil:
-    """The arrays behind a table, and room for what ``measure`` finds."""
-    point_to_arrays(m, table, 14)
+    """The arrays behind a table."""
+    point_to_arrays(m, table, 15)
     m.n_ranks, m.n_weights, m.n_present = width_of(table, 5), width_of(table, 6), width_of(table, 9)
-    m.scale = <double*> malloc(m.head.columns * sizeof(double) + 8)
-
-
-cdef inline void measure(Linear* m) noexcept nogil:
-    """The standard deviation of each scaled column, 0 where it is not known."""
-    cdef Py_ssize_t j
-    for j in range(m.head.columns):
-        m.scale[j] = 0.0
-        if m.columns[j].kind == SCALED:
-            if m.head.with_std == 0:
-                m.scale[j] = 1.0
-            elif m.moments[j].variance != 0.0:
-                m.scale[j] = pow(m.moments[j].variance, 0.5)
-
-
-cdef inline void close_linear(Linear* m) noexcept nogil:
-    free(m.scale)
 
 
 cdef inline double number_term(Linear* m, Py_ssize_t j, double value) noexcept nogil:
@@ -233,6 +216,7 @@ cdef inline void scale_columns(Linear* m, const double* x) noexcept nogil:
         of.mean += (x[j] - before) / of.n
         if m.head.with_std != 0:
             of.variance += ((x[j] - before) * (x[j] - of.mean) - of.variance) / of.n
+            m.scale[j] = pow(of.variance, 0.5)
     for i in range(m.head.columns if m.head.ranked != 0 else 0):
         j = m.sequence[i]
         if m.columns[j].kind == CATEGORY and not isnan(x[j]):
@@ -241,7 +225,6 @@ cdef inline void scale_columns(Linear* m, const double* x) noexcept nogil:
                 m.ranks[key] = m.head.n_ranked
                 m.ranks[m.n_ranks + m.head.n_ranked] = key
                 m.head.n_ranked += 1
-    measure(m)
 
 
 cdef inline void learn_softmax(Linear* m, int64_t y, Py_ssize_t n) noexcept nogil:

@@ -27,7 +27,6 @@ cdef void learn_linear(const int64_t* table, const double* x, double y, double w
     n = terms(&m, x)
     if m.head.link == SOFTMAX:
         learn_softmax(&m, <int64_t> y, n)
-        close_linear(&m)
         return
     if m.head.link == SIGMOID and y == 0.0:
         y = -1.0
@@ -56,7 +55,6 @@ cdef void learn_linear(const int64_t* table, const double* x, double y, double w
             step += m.of.l2 * m.weights[m.keys[i]]
         step *= shrink
         m.weights[m.keys[i]] -= m.of.rate * step
-    close_linear(&m)
 
 
 cdef void predict_linear(const int64_t* table, const double* rows, Py_ssize_t n, Py_ssize_t width, double* out) noexcept nogil:
@@ -64,10 +62,8 @@ cdef void predict_linear(const int64_t* table, const double* rows, Py_ssize_t n,
     cdef Linear m
     cdef Py_ssize_t i
     open_linear(table, &m)
-    measure(&m)
     for i in range(n):
         predict(&m, rows + i * width, out + i * outputs(&m))
-    close_linear(&m)
 
 
 cdef double* draw_products(Linear* m, Plan* p, const double* x) noexcept nogil:
@@ -118,7 +114,6 @@ cdef double* predict_linear_copies(const int64_t* table, Plan* p, const double* 
     cdef double* copies
     cdef double* out
     open_linear(table, &m)
-    measure(&m)
     width[0], by_products = outputs(&m), m.head.link != SOFTMAX and m.head.ranked == 0
     copies = draw_products(&m, p, x) if by_products else draw_copies(p, x)
     out = <double*> malloc(p.n_predicted * width[0] * sizeof(double))
@@ -128,7 +123,6 @@ cdef double* predict_linear_copies(const int64_t* table, Plan* p, const double* 
         else:
             predict(&m, copies + i * p.width, out + i * width[0])
     free(copies)
-    close_linear(&m)
     return out
 
 
@@ -138,7 +132,6 @@ def contributions(const int64_t[::1] table, const double[:, ::1] rows, double[:,
     cdef Py_ssize_t i, j, width = rows.shape[1]
     cdef double scale = 1.0, constant
     open_linear(&table[0], &m)
-    measure(&m)
     constant = m.intercept[0]
     if m.head.has_target != 0:
         scale = deviation(m.target)
@@ -150,4 +143,3 @@ def contributions(const int64_t[::1] table, const double[:, ::1] rows, double[:,
         for j in range(width):
             out[i, j] *= scale
         out[i, width] = constant
-    close_linear(&m)

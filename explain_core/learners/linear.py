@@ -73,6 +73,7 @@ class LinearLearner(Learner):
             keys=np.zeros(_ROOM, np.int64),
             values=np.zeros(_ROOM),
             steps=np.zeros(_ROOM),
+            scale=np.zeros(0),
         )
         self._head = self.arrays["head"]
         self._n_keys = 0
@@ -133,7 +134,7 @@ class LinearLearner(Learner):
         n = len(columns.names)
         table, places = arrays["columns"], arrays["places"]
         if n > len(table):
-            arrays["moments"] = grown(arrays["moments"], n)
+            arrays["moments"], arrays["scale"] = grown(arrays["moments"], n), grown(arrays["scale"], n)
             table = grown(table, n)
         for j, name in enumerate(columns.names):
             codes = columns.codes.get(name)
@@ -272,6 +273,7 @@ class LinearLearner(Learner):
             )
         arrays, head = self.arrays, self._head
         arrays["columns"], arrays["places"], arrays["moments"] = columns, places, moments
+        arrays["scale"] = np.array([variance**0.5 for variance in moments[:, 2].tolist()])
         arrays["intercepts"], arrays["target"] = intercepts, target
         rooms = max(rows, len(arrays["weights"])), max(keys, arrays["weights"].shape[1])
         arrays["weights"] = enlarged(weights, rooms, np.nan if softmax else 0.0)
