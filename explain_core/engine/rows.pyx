@@ -127,6 +127,7 @@ cdef class Reader:
         """Fill ``rows``, ``ys``, and ``others`` with the further fields that there are; returns the features of each record, up to one that is not plain."""
         cdef list found = []
         cdef Py_ssize_t i
+        cdef int plain
         cdef dict data
         for i in range(len(values)):
             try:
@@ -143,9 +144,10 @@ cdef class Reader:
                 others.append({name: data.pop(name) for name in self.further if name in data})
             if self.features is not None:
                 data = {name: data[name] for name in self.features if name in data}
-            if not self.plain(data):
+            plain = self.plain(data)
+            if plain == 0:
                 break
-            if None in data.values():
+            if plain == 2:
                 data = {name: value for name, value in data.items() if value is not None}
             if not data or not self.encoder.encode(data, &rows[i, 0], False):
                 break
@@ -170,20 +172,23 @@ cdef class Reader:
         y[0] = found
         return True
 
-    cdef bint plain(self, dict data) except -1:
-        """Whether values are what features may be."""
+    cdef int plain(self, dict data) except -1:
+        """0 where a value is none that a feature may be, 2 where one is null, else 1."""
         cdef Py_ssize_t place = 0
         cdef PyObject* key
         cdef PyObject* item
         cdef object value
+        cdef int found = 1
         while PyDict_Next(data, &place, &key, &item):
             value = <object> item
             if type(value) is float:
                 if not -self.most <= <double> value <= self.most:
-                    return False
+                    return 0
             elif type(value) is str:
                 if len(<str> value) > self.longest:
-                    return False
-            elif value is not None and type(value) is not int and type(value) is not bool:
-                return False
-        return True
+                    return 0
+            elif value is None:
+                found = 2
+            elif type(value) is not int and type(value) is not bool:
+                return 0
+        return found
