@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +25,21 @@ LEAST = 500
 """Records that a mean needs before it has a band."""
 
 
-class Spread(NamedTuple):
-    """How a mean errs, in arrays of one shape: its standard error and skewness, the degrees of freedom of the former, and the widening.
-
-    ``wider`` is the share by which the band is wider on the side of the skew.
+class Spread:
+    """How a mean errs: rows of its shape, which are its standard error and skewness, the degrees of freedom of the former, and the share by which the band
+    is wider on the side of the skew.
     """
 
-    std: Array
-    skewness: Array
-    freedom: Array
-    wider: Array
+    def __init__(self, rows: Array) -> None:
+        self.rows = rows
+        self.std: Array = rows[0]
+        self.freedom: Array = rows[2]
+
+    def with_std(self, std: Array) -> Spread:
+        """With another standard error."""
+        rows = self.rows.copy()
+        rows[0] = std
+        return Spread(rows)
 
 
 def ends(value: Array, spread: Spread, confidence: float, band: Band = "normal") -> tuple[Array, Array]:
@@ -43,8 +48,7 @@ def ends(value: Array, spread: Spread, confidence: float, band: Band = "normal")
     Student's quantile, or that of Chebyshev's inequality if it is larger, transformed for skewness by the inverse of Hall's cubic
     (P. Hall, J. R. Statist. Soc. B 54, 1992).
 
-    >>> none = np.zeros(1)
-    >>> low, high = ends(np.ones(1), Spread(np.ones(1), none, np.full(1, 1e6), none), 0.95)
+    >>> low, high = ends(np.ones(1), Spread(np.array([[1.0], [0.0], [1e6], [0.0]])), 0.95)
     >>> round(float(low[0]), 2), round(float(high[0]), 2)
     (-0.96, 2.96)
     """
@@ -57,14 +61,13 @@ def ends(value: Array, spread: Spread, confidence: float, band: Band = "normal")
 
 
 def _flat(value: Array, spread: Spread) -> tuple[Array, Array]:
-    return np.ascontiguousarray(value).reshape(-1), np.array(spread).reshape(4, -1)
+    return np.ascontiguousarray(value).reshape(-1), spread.rows.reshape(4, -1)
 
 
 def p_value(value: Array, spread: Spread) -> Array:
     """Of the hypothesis that the mean is at most 0: by the band's own transformation. 1 where nothing is known, 0 where nothing varies.
 
-    >>> none = np.zeros(2)
-    >>> p = p_value(np.array([1.96, -1.0]), Spread(np.ones(2), none, np.full(2, 1e6), none))
+    >>> p = p_value(np.array([1.96, -1.0]), Spread(np.array([[1.0, 1.0], [0.0, 0.0], [1e6, 1e6], [0.0, 0.0]])))
     >>> np.round(p, 3).tolist()
     [0.025, 0.841]
     """
@@ -104,7 +107,7 @@ def spread_of(inputs: Array) -> Spread:
     """
     out = np.empty((4, *inputs.shape[1:]))
     engine.spread_of(inputs.reshape(len(inputs), -1), out.reshape(4, -1))
-    return Spread(*out)
+    return Spread(out)
 
 
 def half_width(band: Band, confidence: float) -> float:
@@ -125,16 +128,16 @@ def half_width(band: Band, confidence: float) -> float:
     raise ValueError(f"band: {band!r} is not one of normal, chebyshev")
 
 
-def anytime(n: Array, level: float, tuned: float = 5_000.0) -> Array:
+def anytime(n: float, level: float, tuned: float = 5_000.0) -> float:
     """Half the width, in standard errors, of a confidence sequence for a mean of n records since a fixed start; it is narrowest at ``tuned``.
 
     Asymptotic: the probability that it ever fails to hold its mean is ``level`` (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas, Ann. Statist. 2024).
 
-    >>> anytime(np.array([1_000.0, 5_000.0, 20_000.0]), 0.05).round(2).tolist()
+    >>> [round(anytime(n, 0.05), 2) for n in (1_000.0, 5_000.0, 20_000.0)]
     [3.36, 3.04, 3.13]
     """
+    if n == 0.0:
+        return math.inf
     surprise = -2.0 * math.log(level)
     time = n * ((surprise + math.log(surprise + 1.0)) / tuned)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        result: Array = np.sqrt(2.0 * (time + 1.0) / time * np.log(np.sqrt(time + 1.0) / level))
-    return result
+    return math.sqrt(2.0 * (time + 1.0) / time * math.log(math.sqrt(time + 1.0) / level))

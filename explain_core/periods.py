@@ -51,7 +51,7 @@ class Sums:
         engine.means_of_sums(array.reshape(5, -1), bands.LEAST, means.reshape(5, -1))
         self.value: Array = means[0]
         """The mean; NaN where there is no record."""
-        self.spread = Spread(*means[1:])
+        self.spread = Spread(means[1:])
         """How ``value`` errs; NaN below ``bands.LEAST`` records."""
 
     def band(self, confidence: float = 0.95, band: Band = "normal") -> tuple[Array, Array]:
@@ -264,9 +264,10 @@ def _driven(
         found = [j for j in range(d) if above[j] and values[j] >= SHARE * values[d]]
         found.sort(key=lambda j: -values[j])
         start = Sums(whole)
-        lasting = start.value - bands.anytime(start.n, 0.05 / d) * start.spread.std > 0.0
-        drivers = [Driver(features[j], values[j], low[j], high[j], bool(lasting[j])) for j in found]
-    n, loss = int(of[0].max(initial=0.0)), float(lost[1, 0] / lost[0, 0])
+        for j in found:
+            least = bands.anytime(float(start.n[j]), 0.05 / d) * float(start.spread.std[j])
+            drivers.append(Driver(features[j], values[j], low[j], high[j], float(start.value[j]) > least))
+    n, loss = int(max(of[0].tolist(), default=0.0)), float(lost[1, 0] / lost[0, 0])
     return Driven(n, since_alarm, values[d], low[d], high[d], drivers, since, loss)
 
 

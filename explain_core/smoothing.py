@@ -165,7 +165,7 @@ class Smoother:
     def band(self, confidence: float, band: Band = "normal") -> tuple[Array, Array]:
         """Low and high end of the two-sided band; NaN below ``bands.LEAST`` observations."""
         spread = self.spread
-        spread = spread._replace(std=np.where(self.old_enough, spread.std, np.nan))
+        spread = spread.with_std(np.where(self.old_enough, spread.std, np.nan))
         return bands.ends(self.value, spread, confidence, band)
 
     @property
@@ -267,7 +267,7 @@ def ratio(difference: Smoother, total: Smoother, base: Smoother) -> tuple[Array,
         variance = sum(part * smoother.variance for part, smoother in three)
         spread = difference.spread
         raised = np.sqrt(np.maximum(variance, 0.0) / difference.variance) / np.abs(base.value)
-        return 1.0 + rho, spread._replace(std=np.where(raised >= 0.0, spread.std * raised, np.nan))
+        return 1.0 + rho, spread.with_std(np.where(raised >= 0.0, spread.std * raised, np.nan))
 
 
 def _fresh(columns: tuple[int, ...]) -> Array:

@@ -197,15 +197,15 @@ class IncrementalEstimator:
     ) -> Explanation:
         """An explanation of this estimator's kind from the columns of ``smoother`` that begin at ``first``."""
         columns = slice(first, None)
-        spread = spread._replace(std=spread.std * self._rows_error(smoother))
-        shown = np.where(smoother.old_enough, spread.std, np.nan)
-        low, high = ends(values, spread._replace(std=shown), self._confidence, self._band)
+        std = spread.std * self._rows_error(smoother)
+        shown = spread.with_std(np.where(smoother.old_enough, std, np.nan))
+        low, high = ends(values, shown, self._confidence, self._band)
         return Explanation(
             estimator=self.name,
             features=tuple(player.name for player in self.players)[: values.shape[1] - first],
             losses=tuple(loss.name for loss in self.losses),
             values=np.where(smoother.sums[0] > 0.0, values, np.nan)[:, columns],
-            std=spread.std[:, columns],
+            std=std[:, columns],
             n=n,
             status="ready" if n else "warming",
             low=low[:, columns],

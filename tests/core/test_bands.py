@@ -161,7 +161,7 @@ def test_the_confidence_sequence_keeps_its_level_however_often_one_looks():
             if t >= 500:
                 sums = Sums(total)
                 std = sums.spread.std
-                ever |= (sums.value > bands.anytime(sums.n, 0.05) * std)[:, 0]
+                ever |= (sums.value > bands.anytime(float(sums.n[0, 0]), 0.05) * std)[:, 0]
                 pointwise |= (sums.value > 1.96 * std)[:, 0]
     assert ever.mean() <= 0.05 and ever.sum() < pointwise.sum()
 
