@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec import structs
 
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.partition import PartitionState
@@ -138,7 +139,7 @@ def fold(state: PartitionState, given: list[InputRecord], known: Settings) -> No
     source = VersionSource(known, lambda: 0.0)
     while given:
         first = state.next_offset
-        block = [one._replace(offset=max(one.offset, first + i)) for i, one in enumerate(given)]
+        block = [structs.replace(one, offset=max(one.offset, first + i)) for i, one in enumerate(given)]
         folded, _ = state.fold(block)
         if not folded:
             state.supplied(block[0], lambda key: None, source.find)

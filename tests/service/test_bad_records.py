@@ -5,6 +5,7 @@ import itertools
 import json
 
 import pytest
+from msgspec import structs
 
 from explain_sidecar.fold import vocabulary
 from explain_sidecar.fold.messages import chained
@@ -166,7 +167,7 @@ def test_a_bad_record_that_is_too_large_for_a_dead_letter_leaves_a_dead_letter_w
     fold(state, given)
     before = without_position(state)
     large = {"value": b"{" * 60_000, "key": b"k" * 60_000, "headers": (("own", b"v" * 60_000),)}[part]
-    (letter,) = state.step(record(20, b"{")._replace(**{part: large}))
+    (letter,) = state.step(structs.replace(record(20, b"{"), **{part: large}))
     assert (letter.key, letter.value) == (None, None) and size(letter) < 5_000
     headers = dict(letter.headers)
     assert (
@@ -181,7 +182,7 @@ def test_a_record_with_unreadable_header_names_is_a_dead_letter_with_the_others(
     state, given = new_state(), values(20)
     fold(state, given)
     before = without_position(state)
-    (letter,) = state.step(record(20, given[0])._replace(unreadable_headers=2))
+    (letter,) = state.step(structs.replace(record(20, given[0]), unreadable_headers=2))
     headers = dict(letter.headers)
     assert headers["__explain.errors.class"] == b"bad_header"
     assert headers["__explain.errors.message"].startswith(
@@ -232,7 +233,7 @@ def test_a_dead_letter_lacks_the_fields_that_are_masked(value, kept, told):
 
 def test_a_value_in_which_no_field_can_be_found_is_left_out_of_its_dead_letter():
     for raw in (b'{"ssn": 4711', b"\0\1\2", b"4711"):
-        (letter,) = new_state(record=MASKS).step(record(0, b"")._replace(value=raw))
+        (letter,) = new_state(record=MASKS).step(structs.replace(record(0, b""), value=raw))
         headers = dict(letter.headers)
         assert (letter.value, letter.key, headers["__explain.masked"]) == (None, b"key", b"value")
         assert b"record.masked" in headers["__explain.errors.message"]

@@ -5,6 +5,7 @@ import random
 
 import msgspec
 import pytest
+from msgspec import structs
 from river import linear_model, optim
 
 from explain_core.foreign import dumps
@@ -252,7 +253,7 @@ def odd(n, task, record_section):
         if rng.random() < 0.02:
             value["colour"] = 7
         value = rng.choice([b"{", b"[1]", b"null", b"", None]) if rng.random() < 0.01 else value
-        found.append(record(i, value)._replace(headers=(("by", version.encode()),)))
+        found.append(structs.replace(record(i, value), headers=(("by", version.encode()),)))
     return found
 
 

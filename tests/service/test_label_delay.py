@@ -1,6 +1,7 @@
 """The distribution of label delay in the explanations: from the headers of joined records, and from nothing else."""
 
 import pytest
+from msgspec import structs
 
 from explain_client import Explanation, SchemaError
 from explain_sidecar.fold.label_delay import LabelDelays
@@ -14,7 +15,7 @@ def joined(offset, value, delay):
     """As the join writes it: with its delay, or as one that expired."""
     outcome = ("outcome", b"expired" if delay is None else b"matched")
     more = () if delay is None else (("label_delay_ms", b"%d" % delay),)
-    return record(offset, value)._replace(headers=(("own", b"1"), outcome, *more))
+    return structs.replace(record(offset, value), headers=(("own", b"1"), outcome, *more))
 
 
 def told(state, records):

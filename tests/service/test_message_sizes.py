@@ -1,6 +1,7 @@
 """No message is larger than `emit.max_bytes`."""
 
 import pytest
+from msgspec import structs
 
 from explain_sidecar.errors import UserError
 from tests.folds import GOOD, SMALL, fold, messages, new_state, record, size
@@ -22,7 +23,7 @@ def test_names_that_are_let_in_fill_no_more_than_the_largest_message(character):
     outputs = [
         output
         for offset, value in enumerate(given)
-        for output in state.step(record(offset, value)._replace(headers=context))
+        for output in state.step(structs.replace(record(offset, value), headers=context))
     ]
     refused = [output for output in outputs if output.destination == "dead_letters"]
     assert {dict(output.headers)["__explain.errors.class"] for output in refused} == {b"names_too_long"}
@@ -40,7 +41,7 @@ def test_what_settings_alone_make_too_large_is_refused_before_any_record():
 def test_trace_context_that_is_long_is_not_passed_on():
     state = new_state(emit={"every": 1})
     long = (("traceparent", b"1"), ("tracestate", b"x" * 900_000))
-    (explanation,) = state.step(record(0, GOOD)._replace(headers=long))
+    (explanation,) = state.step(structs.replace(record(0, GOOD), headers=long))
     assert [name for name, _ in explanation.headers] == ["schema"]
 
 

@@ -5,6 +5,7 @@ import math
 import msgspec
 import numpy as np
 import pytest
+from msgspec import structs
 
 from explain_core import losses as known_losses
 from explain_core.foreign import dumps
@@ -57,7 +58,9 @@ def test_a_record_that_is_not_meant_moves_the_offset_and_a_count_alone():
     state = new_state(record={"where": {"header:trace": [1]}})
     fold(state, values(5))
     before = msgspec.structs.replace(state.state(dumps), next_offset=0, skipped=0)
-    assert state.step(record(5, None)) == [] and state.step(record(6, b"{")._replace(headers=())) == []
+    assert (
+        state.step(record(5, None)) == [] and state.step(structs.replace(record(6, b"{"), headers=())) == []
+    )
     after = state.state(dumps)
     assert msgspec.structs.replace(after, next_offset=0, skipped=0) == before
     assert (after.next_offset, after.skipped) == (7, 2)
@@ -194,8 +197,8 @@ def test_a_message_names_the_one_key_of_all_records_also_after_a_restore(keys, p
     state = new_state(emit={"every": 1})
     outputs = []
     for offset, (key, value) in enumerate(zip(keys, values(4), strict=True)):
-        outputs += state.step(record(2 * offset, b"{")._replace(key=b"of a bad record"))
-        outputs += state.step(record(2 * offset + 1, value)._replace(key=key))
+        outputs += state.step(structs.replace(record(2 * offset, b"{"), key=b"of a bad record"))
+        outputs += state.step(structs.replace(record(2 * offset + 1, value), key=key))
         state = restored(encode(state), settings(emit={"every": 1}))
     assert [message["keys"] for message in messages(outputs)] == published
 

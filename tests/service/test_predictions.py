@@ -5,6 +5,7 @@ import math
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from explain_client import Prediction, SchemaError
 from explain_client.chain import next_link
@@ -138,12 +139,12 @@ def test_without_predictions_records_without_a_label_are_counted_and_nothing_is_
 
 
 def test_a_key_of_a_record_without_a_label_counts_for_the_partitions_name():
-    first = record(0, {"a": 1})._replace(key=b"JFK")
+    first = structs.replace(record(0, {"a": 1}), key=b"JFK")
     for second, name in ((b"JFK", "JFK"), (b"LGA", None)):
         state = new_state(record=PREDICTS)
         state.step(first)
         assert state.key == "JFK"
-        state.step(record(1, {"a": 1, "label": True})._replace(key=second))
+        state.step(structs.replace(record(1, {"a": 1, "label": True}), key=second))
         assert state.key == name
 
 

@@ -13,6 +13,7 @@ from typing import cast
 import orjson
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource  # type: ignore[attr-defined]
+from msgspec import structs
 
 from explain_core.markers import identifiers, remarks
 from explain_sidecar.commands.printing import print_rows
@@ -315,7 +316,7 @@ def _fold(settings: Settings, records: Sequence[Placed]) -> Finding:
         with redirect_stdout(sys.stderr):
             state, fetch = PartitionState(settings, 0), schema_source(settings)
             for offset, (_, record) in enumerate(records):
-                state.schemas.supply(state.step, record._replace(offset=offset), fetch)
+                state.schemas.supply(state.step, structs.replace(record, offset=offset), fetch)
     except FoldError as error:
         if error.reason is not None:
             return Finding("fold", False, error.reason)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from confluent_kafka import KafkaException, TopicPartition
+from msgspec import structs
 
 from explain_client.words import figure, loss_name
 from explain_core.foreign import dumps
@@ -135,7 +136,7 @@ def warm_up(
         raise SettingsError("name --input or --topic, and not both; --label is for --input")
     state, fetch = first_state(chosen, 0), schema_source(chosen)
     for offset, record in enumerate(islice(records, limit)):
-        state.supplied(record._replace(offset=offset), fetch, lambda name, unfit: None)
+        state.supplied(structs.replace(record, offset=offset), fetch, lambda name, unfit: None)
     taken = take(state, settings.app_id, name, name, fold_settings(chosen))
     _write_model(settings, taken.model_copy(update={"trusted": True}), out, read_keys(settings.checkpoint))
     performance = state.explained.performance

@@ -44,6 +44,7 @@ class BlockFold:
         self._record, self._emit = settings.record, settings.emit.every
         self._regression = settings.model.task == "regression"
         self._plain = decoder.plain and not choice.all
+        self._by_more = settings.models.enabled or settings.predictions.enabled
         self._reader: Reader | None = None
         self._at = -1
         """The offset that came next for the stream when the reader was made, or the last block ended."""
@@ -112,7 +113,7 @@ class BlockFold:
         self, records: Iterable[InputRecord], version: Version, offset: int, key: bytes | None
     ) -> list[InputRecord]:
         """The first records, up to one of another key, without a value, whose prediction is published, of which headers are to be rejected, or name another version."""
-        most, found = self._record.max_bytes, []
+        most, by_more, found = self._record.max_bytes, self._by_more, []
         for record in records:
             value = record.value
             if (
@@ -121,8 +122,8 @@ class BlockFold:
                 or record.unreadable_headers
                 or record.offset < offset
                 or (key is not None and record.key != key)
-                or not self._decoder.is_of(version.name, record)
-                or self._choice.has_offset(record.offset)
+                or (by_more and not self._decoder.is_of(version.name, record))
+                or (by_more and self._choice.has_offset(record.offset))
             ):
                 break
             offset = record.offset + 1

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
+from msgspec import structs
 
 from explain_sidecar.formats.errors import BadRecord
 
@@ -39,16 +40,16 @@ def masked(
     except orjson.JSONDecodeError:
         data = None
     if not isinstance(data, dict | list):
-        return record._replace(value=None), _left_out(error, "it is no JSON object"), "value"
+        return structs.replace(record, value=None), _left_out(error, "it is no JSON object"), "value"
     held = [value for name in names for value in _mask(data, tuple(name.split(".")))]
     if not held:
         return record, error, None
     if _quotes(error, names, held):
         error = _unsaid(error, "what is wrong is not said, as it is about a field in record.masked")
     try:
-        return record._replace(value=orjson.dumps(data)), error, "fields"
+        return structs.replace(record, value=orjson.dumps(data)), error, "fields"
     except orjson.JSONEncodeError:  # it reads deeper nesting than it writes
-        return record._replace(value=None), _left_out(error, "it is nested too deeply"), "value"
+        return structs.replace(record, value=None), _left_out(error, "it is nested too deeply"), "value"
 
 
 def _left_out(error: BadRecord, why: str) -> BadRecord:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
+from msgspec import structs
 
 from explain_client.chain import DIGEST_KEY, chained, genesis
 from explain_client.messages import DeadLetterHeaders
@@ -109,7 +110,7 @@ def dead_letter(
             f"the record takes {record.size} bytes and emit.max_bytes is {most}, so that its key, value and headers "
             f"are left out; {error.error_class}: {error}",
         )
-        record = record._replace(key=None, value=None, headers=())
+        record = structs.replace(record, key=None, value=None, headers=())
     headers = DeadLetterHeaders(
         schema="dead-letter/1",
         app_id=settings.app_id,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from explain_core.losses import MAX_NUMBER, fits_64_bits
 from explain_sidecar.fold.selection import Choice, Selection
 from explain_sidecar.formats.errors import BadRecord, Headers
@@ -29,7 +31,7 @@ MAX_CLASSES = 1_000
 """A label with more classes than this is taken for an id or a number; bounds the state."""
 
 
-class InputRecord(NamedTuple):
+class InputRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A message of the records topic. ``timestamp`` is Kafka's, in milliseconds since 1970.
 
     ``unreadable_headers`` counts the headers whose names are not UTF-8; they are not among ``headers``.

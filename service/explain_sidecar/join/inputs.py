@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 import orjson
+from msgspec import structs
 
 from explain_core.losses import fits_64_bits
 from explain_sidecar.fold.records import InputRecord, milliseconds, short
@@ -69,7 +70,9 @@ class _Input:
                 f"its last header is not {SOURCE_HEADER}: another program wrote it to a topic of the join's own",
             )
         came_from, timestamp, *more = map(int, numbers)
-        own = record._replace(timestamp=timestamp, headers=record.headers[:-1], unreadable_headers=sum(more))
+        own = structs.replace(
+            record, timestamp=timestamp, headers=record.headers[:-1], unreadable_headers=sum(more)
+        )
         return own, came_from
 
     def id_of(self, record: InputRecord) -> bytes:

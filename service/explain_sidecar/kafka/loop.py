@@ -247,10 +247,10 @@ class Worker(Member[OwnedPartition]):
 
     def _following(self, partition: int) -> Iterator[InputRecord]:
         """The records of a partition that wait next."""
-        for found in self._waiting:
-            if found.record is None or found.partition != partition:
+        for place, _, record in self._waiting:
+            if record is None or place != partition:
                 return
-            yield found.record
+            yield record
 
     def _at_end(self, owned: OwnedPartition, message: Message) -> None:
         owned.at_end(message.offset())  # type: ignore[arg-type]

@@ -187,12 +187,13 @@ class Member(ABC, Generic[P]):
                 self._commits.behind = len(more) == batch
                 self._raise_failure()
                 # A rebalance during that call has emptied the queue; messages received before it may be of revoked partitions.
-                for message in more:
-                    if (error := message.error()) is not None:
-                        _check_going(error)
-                    elif self._consumer_of(message.partition()) is None:
+                for found in map(received, more):
+                    partition, message, record = found
+                    if record is None:
+                        _check_going(message.error())  # type: ignore[arg-type]
+                    elif self._consumer_of(partition) is None:
                         continue
-                    self._waiting.append(received(message))
+                    self._waiting.append(found)
 
     def _poll(self, seconds: float) -> Message | None:
         """What comes next. Raises what a callback raised, and ``Fatal`` at once: behind input that waits it would be seen late, or never."""
@@ -329,7 +330,7 @@ class Member(ABC, Generic[P]):
             self._gone(self._owned.pop(partition))
             self.totals.released(partition)
             log.info("released", extra={"partition": partition})
-        self._waiting = deque(found for found in self._waiting if found.partition not in gone)
+        self._waiting = deque(found for found in self._waiting if found[0] not in gone)
 
     def _gone(self, owned: P) -> None:
         """A partition was revoked."""
