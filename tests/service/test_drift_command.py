@@ -139,6 +139,26 @@ def test_labels_that_are_numbers_to_be_predicted_take_the_squared_loss(files, co
     assert RiskChange.from_json(command(*pair, "--loss", "absolute")[1]).loss == "absolute"
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_text_among_numbers_is_named_and_is_a_missing_value_on_request(suffix, files, command):
+    """Else the numbers would be texts, of which a tree learns nothing."""
+    for name in ("before", "after"):
+        rows = [json.loads(line) for line in (files / f"{name}.jsonl").read_text().split("\n") if line]
+        rows = [{"x": "NaN" if i % 9 == 0 else row["x"], "y": row["y"]} for i, row in enumerate(rows)]
+        lines = {
+            "jsonl": map(json.dumps, rows),
+            "csv": ("x,y", *(",".join(map(str, row.values())) for row in rows)),
+        }
+        (files / f"{name}.{suffix}").write_text("\n".join(lines[suffix]))
+    pair = (files / f"before.{suffix}", files / f"after.{suffix}", "--label", "y", "--json")
+    err = command(*pair)[2]
+    assert "x: numbers, but for 'NaN' in 11%; if that stands for a missing value, pass --missing\n" in err
+    status, out, err = command(*pair, "--missing", "NaN")
+    assert (status, "numbers, but for" in err) == (0, False)
+    change = RiskChange.from_json(out)
+    assert change.bins["x"]["edges"] and change.baseline.empirical < 0.15
+
+
 def test_a_warning_goes_to_stderr(files, command):
     (files / "a.csv").write_text("x,y\n1,up\n1,up\n")
     status, out, err = command(files / "a.csv", files / "a.csv", *MODEL, "--json")

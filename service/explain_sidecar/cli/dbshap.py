@@ -56,6 +56,12 @@ def _factorisations(command: Callable[..., None]) -> Callable[..., None]:
     help="No part of the inputs, such as a weekday, which tells the files apart whatever changes; the model still sees it. Can be repeated.",
 )
 @click.option(
+    "--missing",
+    multiple=True,
+    metavar="TEXT",
+    help="A text that stands for a missing value, as an empty cell does. Can be repeated.",
+)
+@click.option(
     "--bootstrap",
     type=click.IntRange(min=0),
     default=200,

@@ -18,9 +18,10 @@ from explain_client.words import figure, loss_name, of_loss, signed
 from explain_core import losses
 from explain_core.drift import RiskChange, dbshap
 from explain_core.drift.change import Cause
+from explain_core.markers import Markers, remarks
 from explain_core.report.rows import task_of
 from explain_sidecar.commands.csv_rows import converters_of, read_rows
-from explain_sidecar.commands.tables import json_lines, kind_of, parquet_batches
+from explain_sidecar.commands.tables import is_missing, json_lines, kind_of, parquet_batches
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import load_model
 from explain_sidecar.settings import ModelSettings
@@ -41,6 +42,7 @@ def run(
     per_feature: bool,
     groups: Sequence[str],
     ignore: Sequence[str],
+    missing: Sequence[str],
     max_cells: int,
     max_samples: int,
     bootstrap: int,
@@ -58,7 +60,7 @@ def run(
         raise UsageError("--joint, --per-feature and --group exclude each other; give one kind")
     if plot is not None:
         _check_plot(plot)
-    first, second = read_files([("BASELINE", baseline), ("TARGET", target)])
+    first, second = read_files([("BASELINE", baseline), ("TARGET", target)], missing)
     known = [name for name in {**first, **second} if name != label]
     for name in ignore:
         if name not in known:
@@ -95,7 +97,7 @@ def run(
         )
     except ValueError as error:
         raise UserError(str(error)) from None
-    for warning in change.warnings:
+    for warning in (*remarks(_texts(first, second, label), "pass --missing"), *change.warnings):
         sys.stderr.write(f"warning: {plain(warning)}\n")
     if plot is not None:
         _draw(change, plot)
@@ -115,30 +117,49 @@ def _groups(groups: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def read_files(files: Sequence[tuple[str, Path]]) -> list[Columns]:
-    """The columns of each (argument, file): CSV, JSON lines or Parquet by its name; a missing cell is None.
+def _texts(first: Columns, second: Columns, label: str) -> dict[str, Markers]:
+    """What the columns of texts hold, but the label's."""
+    found: dict[str, Markers] = {}
+    for name in first.keys() & second.keys() - {label}:
+        cells = [cell for cell in (*first[name], *second[name]) if isinstance(cell, str | int | float)]
+        if any(isinstance(cell, str) for cell in cells):
+            found[name] = Markers()
+            for cell in cells:
+                found[name].add(cell)
+    return found
+
+
+def read_files(files: Sequence[tuple[str, Path]], missing: Sequence[str]) -> list[Columns]:
+    """The columns of each (argument, file): CSV, JSON lines or Parquet by its name; a missing cell, or one of these texts, is None.
 
     Columns of several CSV files have one type.
     """
     kinds = [kind_of(argument, file) for argument, file in files]
     of_csv = [read_rows(*path) for path, kind in zip(files, kinds, strict=True) if kind == "csv"]
-    converters, _ = converters_of(itertools.chain(*of_csv))
+    absent = {"", *missing}
+    converters, _ = converters_of(itertools.chain(*of_csv), absent)
     tables = []
     for (argument, file), kind in zip(files, kinds, strict=True):
         if kind == "parquet":
-            tables.append(_parquet(argument, file))
-            continue
-        rows: Iterator[Mapping[str, Any]] = (
-            json_lines(argument, file)
-            if kind == "jsonl"
-            else (
-                {name: None if cell == "" else converters[name](cell) for name, cell in row.items()}
-                for row in read_rows(argument, file)
+            columns = _parquet(argument, file)
+        else:
+            rows: Iterator[Mapping[str, Any]] = (
+                json_lines(argument, file)
+                if kind == "jsonl"
+                else (
+                    {name: None if cell in absent else converters[name](cell) for name, cell in row.items()}
+                    for row in read_rows(argument, file)
+                )
             )
+            records = list(rows)
+            names = dict.fromkeys(name for record in records for name in record)
+            columns = {name: [record.get(name) for record in records] for name in names}
+        tables.append(
+            {
+                name: [None if is_missing(cell, missing) else cell for cell in cells]
+                for name, cells in columns.items()
+            }
         )
-        records = list(rows)
-        names = dict.fromkeys(name for record in records for name in record)
-        tables.append({name: [record.get(name) for record in records] for name in names})
     return tables
 
 

@@ -77,7 +77,7 @@ def read_table(argument: str, file: Path, limit: int | None, missing: Collection
     def rows() -> Iterator[tuple[Row, Row]]:
         found = json_lines(argument, file) if kind == "jsonl" else _parquet(argument, file)
         for row in islice(found, limit):
-            yield row, {name: cell for name, cell in row.items() if not _is_missing(cell, missing)}
+            yield row, {name: cell for name, cell in row.items() if not is_missing(cell, missing)}
 
     columns, count = kinds_of(record for _, record in rows())
     return RowFile(file.name, columns, count, rows)
@@ -161,5 +161,6 @@ def _milliseconds(length: timedelta) -> int | float:
     return whole + rest / timedelta(milliseconds=1) if rest else whole
 
 
-def _is_missing(cell: Any, missing: Collection[str]) -> bool:
+def is_missing(cell: Any, missing: Collection[str]) -> bool:
+    """Whether a cell has no value, or one of the texts that stand for none."""
     return cell is None or (isinstance(cell, str) and cell in missing)
