@@ -35,9 +35,10 @@ demo: .venv/demo .venv/engine ## explain a year of real flights on a local broke
 
 FLINK := tests/broker/test_flink.py
 
+# Half of the time the tests wait for brokers and clocks: six at a time keep two cores busy.
 .PHONY: test
 test: setup ## run every test except test-deploy, on a real broker
-	$(BIN)/python -m pytest --ignore tests/deploy --ignore $(FLINK) --numprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --ignore tests/deploy --ignore $(FLINK) --numprocesses 6 --dist loadfile --no-loadscope-reorder
 
 .PHONY: check
 check: lint ## check style and types, and run every test that needs no broker and is not in tests/slow.txt
