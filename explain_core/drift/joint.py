@@ -46,6 +46,8 @@ GROWS = 0.99
 PARTS = 10
 """A number is a clock that does not fall from ``GROWS`` of the rows to the next, and grows by its medians in so many parts of each window: a flag
 that is set for a while goes back."""
+FEW = 50
+"""The variance of a window of fewer rows is that of both windows together, at least: its own is 0 where no row happens to be wrong."""
 
 
 class CodedColumns(NamedTuple):
@@ -85,7 +87,11 @@ class Joint(NamedTuple):
 
 def standard_error(first: Values, second: Values) -> Values:
     """Of the sum of a mean of the baseline's rows and one of the target's, along the last axis."""
-    return np.sqrt(sum(part.var(axis=-1, ddof=1) / part.shape[-1] for part in (first, second)))  # type: ignore[no-any-return]
+    n = first.shape[-1], second.shape[-1]
+    own = [part.var(axis=-1, ddof=1) for part in (first, second)]
+    both = (own[0] * (n[0] - 1) + own[1] * (n[1] - 1)) / (n[0] + n[1] - 2)
+    parts = [np.maximum(var, both) if rows < FEW else var for var, rows in zip(own, n, strict=True)]
+    return np.sqrt(parts[0] / n[0] + parts[1] / n[1])  # type: ignore[no-any-return]
 
 
 def skewness(first: Values, second: Values) -> Values:

@@ -314,6 +314,16 @@ def test_a_clock_among_the_features_does_not_tell_the_windows_apart():
     assert any("at is growing from row to row" in warning for warning in change.warnings)
 
 
+@pytest.mark.parametrize("rows", [3, 10, 20])
+def test_a_few_rows_without_an_error_do_not_show_that_the_risk_fell(rows):
+    """Where 12 % are wrong, 3 rows are all right more often than not; the variance of their losses is 0 then."""
+    baseline = [({"a": i % 7}, int(i % 8 == 0)) for i in range(800)]
+    target = [({"a": i % 7}, 0) for i in range(rows)]
+    change = dbshap(baseline, target, hypothesis=lambda row: {0: 1.0}, factorisation="joint")
+    assert change.target.empirical == 0.0 and not change.causes
+    assert change.sentence().startswith("error rate did not change noticeably")
+
+
 def test_a_clock_is_one_still_where_some_rows_are_late():
     rng = np.random.default_rng(5)
     days = (np.arange(3_000) // 150 - (rng.random(3_000) < 0.003)).tolist()
