@@ -16,48 +16,49 @@ cdef extern from *:
         {12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11}, {13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10},
         {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5}, {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
     };
+    typedef uint64_t four __attribute__((vector_size(32)));
+
+    static inline four turned(four x, int by) {
+        return (x >> by) | (x << (64 - by));
+    }
+
+    /* Take 16 words in; size bytes there are with them. The four columns of the state are mixed at a time, and then its four diagonals. */
+    static inline void compress(uint64_t* h, const uint64_t* words, uint64_t size, int last) {
+        four a, b, c, d, x, y;
+        memcpy(&a, h, 32);
+        memcpy(&b, h + 4, 32);
+        memcpy(&c, FRACTIONS, 32);
+        memcpy(&d, FRACTIONS + 4, 32);
+        d ^= (four){size, 0, last ? ~(uint64_t)0 : 0, 0};
+        for (int i = 0; i < 24; i++) {
+            const unsigned char* at = ORDERS[i / 2 % 10] + i % 2 * 8;
+            x = (four){words[at[0]], words[at[2]], words[at[4]], words[at[6]]};
+            y = (four){words[at[1]], words[at[3]], words[at[5]], words[at[7]]};
+            a += b + x;
+            d = turned(d ^ a, 32);
+            c += d;
+            b = turned(b ^ c, 24);
+            a += b + y;
+            d = turned(d ^ a, 16);
+            c += d;
+            b = turned(b ^ c, 63);
+            c = (four){c[2], c[3], c[0], c[1]};
+            if (i % 2) {
+                b = (four){b[3], b[0], b[1], b[2]};
+                d = (four){d[1], d[2], d[3], d[0]};
+            } else {
+                b = (four){b[1], b[2], b[3], b[0]};
+                d = (four){d[3], d[0], d[1], d[2]};
+            }
+        }
+        for (int i = 0; i < 4; i++) {
+            h[i] ^= a[i] ^ c[i];
+            h[4 + i] ^= b[i] ^ d[i];
+        }
+    }
     """
     const uint64_t FRACTIONS[8]
-    const unsigned char ORDERS[10][16]
-
-
-cdef inline uint64_t turned(uint64_t x, int by) noexcept nogil:
-    return (x >> by) | (x << (64 - by))
-
-
-cdef inline void mix(uint64_t* v, int a, int b, int c, int d, uint64_t x, uint64_t y) noexcept nogil:
-    v[a] += v[b] + x
-    v[d] = turned(v[d] ^ v[a], 32)
-    v[c] += v[d]
-    v[b] = turned(v[b] ^ v[c], 24)
-    v[a] += v[b] + y
-    v[d] = turned(v[d] ^ v[a], 16)
-    v[c] += v[d]
-    v[b] = turned(v[b] ^ v[c], 63)
-
-
-cdef inline void compress(uint64_t* h, const uint64_t* words, uint64_t size, bint last) noexcept nogil:
-    """Take 16 words in; ``size`` bytes there are with them."""
-    cdef uint64_t v[16]
-    cdef const unsigned char* at
-    cdef int i
-    memcpy(v, h, 64)
-    memcpy(v + 8, FRACTIONS, 64)
-    v[12] ^= size
-    if last:
-        v[14] = ~v[14]
-    for i in range(12):
-        at = ORDERS[i % 10]
-        mix(v, 0, 4, 8, 12, words[at[0]], words[at[1]])
-        mix(v, 1, 5, 9, 13, words[at[2]], words[at[3]])
-        mix(v, 2, 6, 10, 14, words[at[4]], words[at[5]])
-        mix(v, 3, 7, 11, 15, words[at[6]], words[at[7]])
-        mix(v, 0, 5, 10, 15, words[at[8]], words[at[9]])
-        mix(v, 1, 6, 11, 12, words[at[10]], words[at[11]])
-        mix(v, 2, 7, 8, 13, words[at[12]], words[at[13]])
-        mix(v, 3, 4, 9, 14, words[at[14]], words[at[15]])
-    for i in range(8):
-        h[i] ^= v[i] ^ v[8 + i]
+    void compress(uint64_t* h, const uint64_t* words, uint64_t size, bint last) noexcept nogil
 
 
 cdef inline void digest_words(const uint64_t* words, Py_ssize_t n, uint64_t* digest) noexcept nogil:
