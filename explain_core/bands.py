@@ -61,7 +61,7 @@ def ends(value: Array, spread: Spread, confidence: float, band: Band = "normal")
 
 
 def _flat(value: Array, spread: Spread) -> tuple[Array, Array]:
-    return np.ascontiguousarray(value).reshape(-1), spread.rows.reshape(4, -1)
+    return value.ravel(), spread.rows.reshape(4, -1)
 
 
 def p_value(value: Array, spread: Spread) -> Array:

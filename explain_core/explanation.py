@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -94,14 +95,14 @@ class Explanation:
 
     def importance(self, loss: str | None = None) -> dict[str, Importance]:
         """Importance per feature under a loss, by default the first."""
+        return dict(zip(self.features, map(Importance._make, self.cells(loss)), strict=True))
+
+    def cells(self, loss: str | None = None) -> Iterator[tuple[float, float, float, float, bool | None]]:
+        """Value, std, low, high and steady of each feature under a loss, by default the first."""
         row = 0 if loss is None else self._row(loss)
-        columns = (self.values[row], self.std[row], self.low[row], self.high[row], self.steady[row])
-        return {
-            name: Importance(value, std, low, high, None if steady != steady else steady > 0.0)
-            for name, value, std, low, high, steady in zip(
-                self.features, *(column.tolist() for column in columns), strict=True
-            )
-        }
+        steady = [None if of != of else of > 0.0 for of in self.steady[row].tolist()]
+        columns = (self.values, self.std, self.low, self.high)
+        return zip(*[column[row].tolist() for column in columns], steady, strict=True)
 
     def top(self, k: int, loss: str | None = None) -> list[tuple[str, Importance]]:
         """The k features of largest value, the largest first; equal ones in the order of ``features``."""

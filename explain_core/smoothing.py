@@ -181,7 +181,7 @@ class Smoother:
         An indication: a change that is far slower than the mean forgets is not seen.
         """
         known = self.sums[engine.BLOCKS] >= engine.SCALES[0] + 5
-        result: Array = np.where(known, (self.cells[engine.OLD] < engine.LEFT) * 1.0, np.nan)
+        result: Array = np.where(known, self.cells[engine.OLD] < engine.LEFT, np.nan)
         return result
 
     def grow(self, columns: int) -> None:

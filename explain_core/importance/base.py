@@ -197,7 +197,7 @@ class IncrementalEstimator:
     ) -> Explanation:
         """An explanation of this estimator's kind from the columns of ``smoother`` that begin at ``first``."""
         columns = slice(first, None)
-        std = spread.std * self._rows_error(smoother)
+        std = self._with_rows(spread.std, smoother)
         shown = spread.with_std(np.where(smoother.old_enough, std, np.nan))
         low, high = ends(values, shown, self._confidence, self._band)
         return Explanation(
@@ -251,8 +251,8 @@ class IncrementalEstimator:
     def _new_smoother(self, columns: int) -> Smoother:
         return Smoother((len(self.losses), columns), self._alpha)
 
-    def _rows_error(self, smoother: Smoother) -> Array | float:
-        """By what the rows of a uniform reservoir, which stay, raise the standard error, at most.
+    def _with_rows(self, std: Array, smoother: Smoother) -> Array:
+        """The standard error, with what the rows of a uniform reservoir, which stay, raise it by at most.
 
         They are L of all that there might be: the mean over them of E[Δ | row] varies by the L-th part of its variance V, and over a
         plain mean's whole time by half of that, as Vitter's reservoirs after s and t records share min(s, t)/max(s, t) of their rows.
@@ -260,10 +260,10 @@ class IncrementalEstimator:
         draws, V/m is then due to rows and V or more to records: V is at most m/(m + 1) of it.
         """
         if getattr(self.reservoir, "kind", None) != "uniform":
-            return 1.0
+            return std
         most = self.n_samples / (self.n_samples + 1.0) * (0.5 if self._alpha is None else 1.0)
         with np.errstate(divide="ignore"):
-            result: Array = np.sqrt(1.0 + most / self.reservoir.size / smoother.shares)
+            result: Array = std * np.sqrt(1.0 + most / self.reservoir.size / smoother.shares)
         return result
 
     def _end_block(self) -> None:

@@ -141,7 +141,9 @@ def _importance(
                 "steady": steady,
                 "floor": floors.get(Subject("importance", loss, name, feature, segment)) if floors else None,
             }
-            for feature, (value, std, low, high, steady) in found.importance(loss).items()
+            for feature, (value, std, low, high, steady) in zip(
+                found.features, found.cells(loss), strict=True
+            )
         }
         for loss in found.losses
     }
