@@ -257,6 +257,14 @@ def test_config_check_makes_the_model(run: Run) -> None:
     assert "'grace'" in bad.stderr and "grace_period" in bad.stderr
 
 
+def test_config_check_makes_the_explainers(run: Run) -> None:
+    bad = run("config", "check", EXPLAIN_EXPLAINERS='[{"kind": "nowhere:Estimator"}]')
+    assert (bad.returncode, bad.stderr) == (
+        1,
+        "error: explainers: kind: No module named 'nowhere'; see docs/how-to/extend.md\n",
+    )
+
+
 def test_config_check_refuses_properties_that_the_client_does_not_have(run: Run) -> None:
     for wrong, said in (
         ('{"ssl.keyy.location": "key.pem"}', 'No such configuration property: "ssl.keyy.location"'),

@@ -42,7 +42,7 @@ from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.reading import read_to
 from explain_sidecar.kafka.topics import NO_ID, WITHOUT_IDS, Topic, Topics, retention_warning, too_small
 from explain_sidecar.settings import Settings
-from explain_sidecar.snapshots.files import check_initial
+from explain_sidecar.snapshots.files import check_first
 from explain_sidecar.snapshots.signatures import UNSIGNED, check_trust, read_keys
 from explain_sidecar.terminal import plain
 from explain_sidecar.wire.registry import Registry
@@ -120,7 +120,7 @@ def _made(what: str, settings: Settings, described: Callable[[Settings], str]) -
 def _model(settings: Settings) -> str:
     model = None if settings.models.enabled else load_model(settings.model, settings.seed)
     what = described(settings)
-    check_initial(settings)
+    check_first(settings)
     if model is not None:
         return what or model.title
     pattern = settings.models.pattern

@@ -46,7 +46,7 @@ def check(
         record_settings,
     )
     from explain_sidecar.kafka.clients import check_properties
-    from explain_sidecar.snapshots.files import check_initial
+    from explain_sidecar.snapshots.files import check_first
 
     show(settings, config=config, as_json=as_json)
     # Some models print remarks on their parameters; stdout is for data.
@@ -58,7 +58,7 @@ def check(
         check_properties(settings)
         files, file = described(settings), described_challenger(settings)
         check_trust(read_keys(settings.checkpoint), foreign_code(settings))
-        check_initial(settings)
+        check_first(settings)
     task = settings.model.task
     lines = [
         f"settings are valid; versions of a model for {task} are explained as they are"

@@ -99,10 +99,9 @@ def first_state(
     return state
 
 
-def check_initial(settings: Settings) -> None:
-    """Raise ``UserError`` where no partition could begin with ``model.initial``."""
-    if settings.model.initial is not None:
-        first_state(settings, 0)
+def check_first(settings: Settings) -> None:
+    """Raise ``UserError`` where no partition could begin: with these explainers, or with ``model.initial``."""
+    first_state(settings, 0)
 
 
 @functools.lru_cache(maxsize=2)
