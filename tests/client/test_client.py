@@ -353,7 +353,9 @@ def test_the_frame_has_a_row_per_estimator_loss_and_feature():
 
 
 def with_periods(partition, n):
-    chosen = settings(emit={"every": 100, "periods": [1000]})
+    losses = ["cross_entropy", "brier"]
+    explainers = [{"kind": "ipfi", "losses": losses}, {"kind": "isage", "losses": losses}]
+    chosen = settings(emit={"every": 100, "periods": [1000]}, explainers=explainers)
     outputs = fold(PartitionState(chosen, partition), values(n, seed=partition + 1))
     return [Explanation.from_json(output.value) for output in outputs if output.destination == "explanations"]
 
