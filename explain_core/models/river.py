@@ -9,6 +9,9 @@ from typing import Any
 from explain_core.losses import Prediction, Task
 from explain_core.models.base import Model, Row
 
+_BINARY = ("river.linear_model.", "river.facto.")
+"""Modules whose classifiers tell two classes apart where river does not say more; what wraps models says so too, and may have more."""
+
 
 class RiverModel(Model):
     """The base of river's models: how they learn."""
@@ -98,7 +101,10 @@ def wrap_river(model: Any, task: Task) -> Model:
         return RiverRegressor(model, task)
     # The base class declares predict_proba_one and raises for classifiers that have no probabilities.
     has_none = getattr(type(last), "predict_proba_one", None) in (None, base.Classifier.predict_proba_one)
-    return (RiverLabeller if has_none else RiverClassifier)(model, task)
+    found = (RiverLabeller if has_none else RiverClassifier)(model, task)
+    if type(last).__module__.startswith(_BINARY) and not last._multiclass:
+        found.most_classes = 2
+    return found
 
 
 def last_step(model: Any) -> Any:

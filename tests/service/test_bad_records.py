@@ -161,6 +161,32 @@ def test_the_number_of_classes_is_bounded(monkeypatch):
     assert list(state.labels.items()) == [("id 0", 0), ("id 1", 1), ("id 2", 2)]
 
 
+@pytest.mark.parametrize(
+    ("sections", "of"),
+    [
+        ({"model": {"factory": "river.linear_model:LogisticRegression"}}, "model"),
+        ({"model": {"factory": "river.linear_model:LogisticRegression", "learner": "river"}}, "model"),
+        ({"model": {"factory": "river.linear_model:PAClassifier"}}, "model"),
+        ({"challenger": {"factory": "river.linear_model:LogisticRegression"}}, "challenger"),
+    ],
+)
+def test_a_label_that_is_one_more_than_a_model_tells_apart_is_a_dead_letter(sections, of):
+    model = {"model": {"task": "multiclass", **sections.get("model", {})}}
+    state = new_state(**sections | model)
+    fold(state, [{"a": i % 7, "label": ("low", "high")[i % 7 > 3]} for i in range(50)])
+    before, digest = without_position(state), state.fold_digest
+    (letter,) = state.step(record(50, {"a": 1, "b": 2, "label": "middle"}))
+    headers = dict(letter.headers)
+    assert headers["__explain.errors.class"] == b"unknown_label"
+    assert headers["__explain.errors.message"].decode() == (
+        f"the label 'middle' would be class 3; the {of} tells 2 apart and has seen 'low', 'high'; "
+        f"name one of more classes in {of}.factory"
+    )
+    assert (without_position(state), state.fold_digest) == (before, digest)
+    state.step(record(51, {"a": 1, "label": "high"}))
+    assert state.explained.records == 51
+
+
 @pytest.mark.parametrize("part", ["value", "key", "headers"])
 def test_a_bad_record_that_is_too_large_for_a_dead_letter_leaves_a_dead_letter_without_it(part):
     state, given = new_state(emit={"max_bytes": 50_000}), values(20)

@@ -26,7 +26,8 @@ class Vocabulary:
         self._shape: tuple[Any, ...] = ()  # names and types of the last record's features
         self._wanted: Mapping[str, FeatureKind] | None = None  # the kinds that its model wants
         self._task = settings.model.task
-        self._limit = 2 if self._task == "binary" else MAX_CLASSES
+        self._limit: float = 2 if self._task == "binary" else MAX_CLASSES
+        self._limited_by = ""  # "model" or "challenger" where that sets the limit
         self._max_features = settings.record.max_features
         self._max_bytes = settings.emit.max_bytes
         self._size = size
@@ -36,6 +37,11 @@ class Vocabulary:
             for name in explainer.groups
             if not any(name in features for features in explainer.groups.values())
         }
+
+    def bound(self, section: str, classes: float) -> None:
+        """Accept no more classes than the model of a section of the settings tells apart."""
+        if classes < self._limit:
+            self._limit, self._limited_by = classes, section
 
     def accept(
         self, sample: Sample, classes: Collection[Any] = (), wanted: Mapping[str, FeatureKind] | None = None
@@ -56,9 +62,12 @@ class Vocabulary:
                 )
             if y not in labels and len(labels) >= self._limit:
                 known = ", ".join(map(repr, list(labels)[:5]))
+                by = self._limited_by
+                limit = f"the {by} tells {self._limit} apart" if by else f"model.task is {self._task}"
+                remedy = f"; name one of more classes in {by}.factory" if by else ""
                 raise BadRecord(
                     "unknown_label",
-                    f"the label {y!r} would be class {self._limit + 1}; model.task is {self._task} and has seen {known}",
+                    f"the label {y!r} would be class {self._limit + 1}; {limit} and has seen {known}{remedy}",
                 )
         shape = tuple(x), tuple(map(type, x.values()))
         if shape != self._shape or wanted is not self._wanted:
