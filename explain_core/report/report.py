@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby, islice
+from itertools import groupby, islice, zip_longest
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -120,7 +120,10 @@ class Report:
         self._alarms: list[AlarmMessage] = []
         self._drifts: list[Drift] = []
         self._blocks: list[Period] = []
-        self._notices: list[str] = []
+        self._turns: list[
+            str
+        ] = []  # when the model became worse than no model, when it was better again, and so on
+        self._void = 0  # alarms about importances while it was worse
         self._columns: dict[str, Markers] = {}
         self._of_block = 0  # records after which the newest block ended
 
@@ -202,9 +205,8 @@ class Report:
 
     def _end_block(self, position: Position) -> None:
         explained = self.explainer.newest.explained
-        notice = explained.judge(position)
-        if notice is not None:
-            self._notices.append(notice)
+        if explained.judge(position) is not None:
+            self._turns.append(_moment(position.offset, self._time(position.timestamp)))
         from explain_client.fields import read
         from explain_client.periods import Period, merge_periods
 
@@ -233,6 +235,10 @@ class Report:
             body = {**_HEAD, **head, **content, **limits, "sentence": sentence(content)}
             message = AlarmMessage.from_json(msgspec.json.encode(body))
             self._alarms.append(message)
+            worse = self.explainer.slots[ONLY].explained.worth.since is not None
+            if worse and message.subject == "importance":
+                self._void += 1
+                return message
         else:
             head = {"schema": "drift/1", "offset": offset, "timestamp": at, "seq": len(self._drifts)}
             body = {**_HEAD, **head, **about.drift(event, self._remedy)}
@@ -266,9 +272,8 @@ class Report:
             return Told.of((), [f"{WORSE.format(when)}."])
         if explained.explainers[estimator].label_free and len(self._blocks) >= FEWEST:
             period = merge_periods(self._blocks[-NEWEST:])
-            return Told.of(
-                (), [f"Over the last {period.records:,} records: {period.sentence(estimator, loss)}."]
-            )
+            said = f"Over the last {period.records:,} records: {period.sentence(estimator, loss)}"
+            return Told.of((), [_banded(said)])
         found = about.drivers(explained, estimator, loss)
         if found is None:
             return Told.of((), [f"{self.records:,} records are too few to say what drives the model."])
@@ -287,7 +292,7 @@ class Report:
             begun = [story.lead.onset for story in self._stories if last in story.alarms]
             of = "".join(f", of the change since {_moment(at.offset, at.timestamp)}" for at in begun)
             over += f" (noticed{' at' * (not self.dated)} {_moment(last.offset, last.timestamp)}{of})"
-        return Told.of(driven.drivers, [f"{driven.sentence(loss=loss_name(loss), over=over)}."])
+        return Told.of(driven.drivers, [_banded(driven.sentence(loss=loss_name(loss), over=over))])
 
     def _chosen(self, estimator: str | None, loss: str | None) -> tuple[str, str]:
         explainers = self.explainer.slots[ONLY].explained.explainers
@@ -307,7 +312,10 @@ class Report:
         return [f"{remark}." for remark in (*of_ids, *markers)]
 
     def changes(self) -> Told[Story]:
-        """What changed and when, the first change first: what has one cause is told once."""
+        """What changed and when, the first change first: what has one cause is told once.
+
+        Without the alarms about importances that were raised while the model was worse than no model.
+        """
         stories = sorted(self._stories, key=lambda story: story.lead.onset.offset)
         return Told.of(stories, [story.sentence() for story in stories])
 
@@ -316,8 +324,10 @@ class Report:
         return Told.of(self._alarms, [alarm.sentence for alarm in self._alarms])
 
     def why(self) -> Told[Drift]:
-        """Why the risk moved: what the change of the loss is attributed to, the concept or the inputs."""
-        drifts = sorted(self._drifts, key=lambda drift: drift.target.first_offset)
+        """Why the risk moved: what the change of the loss is attributed to, the concept or the inputs. Of alarms, those that ``changes`` tells of."""
+        told = {alarm.seq for story in self._stories for alarm in story.alarms}
+        asked = [drift for drift in self._drifts if drift.alarm is None or drift.alarm.seq in told]
+        drifts = sorted(asked, key=lambda drift: drift.target.first_offset)
         return Told.of(drifts, [f"{drift.told[0].upper()}{drift.told[1:]}." for drift in drifts])
 
     def periods(self, every: str | int | None = None) -> Told[Period]:
@@ -387,11 +397,32 @@ class Report:
         """What there is to say: a heading, and its sentences."""
         found: list[tuple[str, Sequence[str]]] = [
             ("What drives the model", [*self.drivers().sentences, *self.remarks]),
-            ("What changed, and when", self.changes().sentences or [self._unchanged()]),
+            ("What changed, and when", [*self._changed(), *self._worse()]),
         ]
-        if self._drifts:
-            found.append(("Whether the risk moved with it, and why", self.why().sentences))
+        if why := self.why().sentences:
+            found.append(("Whether the risk moved with it, and why", why))
         return found
+
+    def _changed(self) -> list[str]:
+        changes, watched = self.changes().sentences, self.explainer.options.alarms
+        if watched is None or not changes:
+            return [self._unchanged()]
+        how = (
+            f"“At least” is what is certain: the change less what chance could do once in {watched.one_in:,} records. "
+            "The parentheses have what was measured: mean before → mean since ± half its 95 % band."
+        )
+        return [how, *changes]
+
+    def _worse(self) -> list[str]:
+        """When the model was worse than no model, and how many alarms are left out for that."""
+        spans = [
+            f"was worse than no model from {begin} to {end}" if end else f"has been worse than no model since {begin}"
+            for begin, end in zip_longest(self._turns[::2], self._turns[1::2])
+        ]  # fmt: skip
+        left = f", so alarms about them are not told above ({self._void})" if self._void else ""
+        return (
+            [f"The model {' and '.join(spans)}: importances of that time say nothing{left}."] if spans else []
+        )
 
     def _unchanged(self) -> str:
         """What there is to say without an alarm: these know of no change before they have records to compare with."""
@@ -448,6 +479,11 @@ class Report:
         from explain_core.report.page import page
 
         return page(self)
+
+
+def _banded(sentence: str) -> str:
+    """With what its brackets are."""
+    return f"{sentence}.{' Brackets are 95 % bands.' if '[' in sentence else ''}"
 
 
 def _moment(offset: int, timestamp: int, day: bool = False) -> str:

@@ -195,6 +195,51 @@ def test_a_change_is_told_once_with_its_time_its_drivers_and_its_cause(report):
     assert "Since Mon" in str(report.changes()) or "Since Tue" in str(report.changes())
 
 
+def judged(*shares):
+    """A trained model's report: to it ``a`` above 0.5 is late, as it is in these shares of each 3,000 records."""
+    rng, rows = Generator(5), []
+    for share in shares:
+        for _ in range(3_000):
+            row = {"a": rng.uniform(), "b": rng.uniform()}
+            rows.append({**row, "late": ("no", "yes")[(row["a"] > 0.5) == (rng.uniform() < share)]})
+    grid = pd.DataFrame([{"a": i / 500, "b": i % 7 / 7} for i in range(500)])
+    trained = RandomForestClassifier(10, max_depth=2, random_state=1)
+    trained.fit(grid, [("no", "yes")[(i > 250) == (i % 9 > 0)] for i in range(500)])
+    return ec.watch(rows, "late", model=trained, progress=False)
+
+
+def test_importances_of_a_model_that_was_worse_than_none_are_not_told_as_changes():
+    found = judged(0.0, 0.5)
+    assert "a matters more" in str(found.alarms())
+    assert "matters" not in str(found) and "the model's log loss fell" in str(found.changes())
+    (line,) = [
+        line for line in dict(found.sections)["What changed, and when"] if line.startswith("The model")
+    ]
+    since = re.search(r"than no model (since offset \d+); its importances say nothing", str(found.drivers()))[
+        1
+    ]
+    assert line.startswith(f"The model has been worse than no model {since}: importances of that time say")
+
+
+def test_a_change_that_was_taken_back_is_told_once_in_both_lists():
+    found = judged(1.0, 0.0, 1.0)
+    (change,), (why,) = found.changes(), found.why()
+    assert why.alarm.seq in [alarm.seq for alarm in change.alarms] and change.over.offset == 6_000
+    assert {alarm.onset.offset for alarm in found.alarms()} == {3_000, 6_000}
+    assert re.search(r"The model was worse than no model from offset 3\d+ to offset [67]\d+: ", str(found))
+
+
+def test_what_brackets_and_at_least_are_is_said_once_where_the_first_ones_are(report):
+    for said in (str(report), report.to_html()):
+        assert said.count("Brackets are 95 % bands.") == said.count("“At least” is what is certain: ") == 1
+        assert (
+            said.index("[")
+            < said.index("Brackets are")
+            < said.index("“At least” is")
+            < said.index("by at least")
+        )
+
+
 def test_the_losses_are_those_of_the_records_of_which_the_drivers_are_told(report):
     since = report.alarms()[-1]
     for found in (report, ec.watch(turning(1_500, 1_500, dated=False), "late", progress=False)):
