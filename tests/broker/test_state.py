@@ -225,6 +225,15 @@ def test_a_new_sidecar_begins_with_the_model_of_another(
     )
     other.feed(mixed_records(1, 10))
     assert "holds another model" in other.fails()
+    line.environment |= {"EXPLAIN_EXPLAIN__EVERY": "2"}
+    line.feed(mixed_records(1, 5, seed=1))
+    line.run_to_end()
+    line.cli("model", "export", "--partition", "0", str(file))
+    later = pipeline(1, EXPLAIN_MODEL__INITIAL=str(file))
+    later.feed(mixed_records(1, 100, seed=1))
+    later.run_to_end()
+    learnt = "after 5 records of epoch 1 and what that took over from the one before, up to offset 305"
+    assert learnt in later.explanations()[0]["notices"][0]
 
 
 def test_a_model_that_river_runs_is_exported_as_the_object_that_it_is(

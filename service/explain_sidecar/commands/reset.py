@@ -49,7 +49,7 @@ def reset(
             snapshot = _epoch_before(sidecar, partition, found)
             _say(
                 "back",
-                f"to epoch {snapshot.manifest.epoch} at offset {snapshot.manifest.next_offset}, after {snapshot.manifest.records:,} records",
+                f"to epoch {snapshot.manifest.epoch} at offset {snapshot.manifest.next_offset}, {snapshot.manifest.learnt}",
             )
         else:
             low, high, ended = found.low, found.high, found.ended

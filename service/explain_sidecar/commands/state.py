@@ -193,7 +193,9 @@ def _write_model(settings: Settings, snapshot: Snapshot, file: Path, keys: Keys)
     taken = take(state, manifest.app_id, manifest.topic, manifest.topic_id, manifest.settings)
     about = {
         "partition": manifest.partition,
+        "epoch": manifest.epoch,
         "records": manifest.records,
+        "superseded": manifest.superseded,
         "fold_digest": manifest.fold_digest,
     }
     written = taken.model_copy(update={"manifest": taken.manifest.model_copy(update=about)})

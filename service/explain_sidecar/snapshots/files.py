@@ -93,7 +93,7 @@ def first_state(
             state.carried, from_partition=manifest.partition, from_offset=manifest.next_offset
         )
     state.notices = [
-        f"the model is that of {manifest.app_id}, {manifest.topic} partition {manifest.partition}, after {manifest.records:,} records, up to offset "
+        f"the model is that of {manifest.app_id}, {manifest.topic} partition {manifest.partition}, {manifest.learnt}, up to offset "
         f"{manifest.next_offset} (fold digest {manifest.fold_digest})"
     ]
     return state
