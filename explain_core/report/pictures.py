@@ -37,8 +37,11 @@ def drawn(report: Report, every: str | int | None = None) -> Figure:
         plots.bars(importances, top=MOST, ax=top)
         if loss in known:
             top.set_xlabel(loss_name(loss))
+    how = "a mean in which the newest records weigh most"
+    if explained.worth.since is not None:
+        how = "it says nothing while the model is worse than no model"
     top.set_title(
-        f"importance now: a mean in which the newest records weigh most ({estimator_name(estimator)}, with its band)",
+        f"importance now: {how} ({estimator_name(estimator)}, with its band)",
         loc="left",
         fontsize=9,
     )

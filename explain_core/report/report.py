@@ -328,7 +328,14 @@ class Report:
         told = {alarm.seq for story in self._stories for alarm in story.alarms}
         asked = [drift for drift in self._drifts if drift.alarm is None or drift.alarm.seq in told]
         drifts = sorted(asked, key=lambda drift: drift.target.first_offset)
-        return Told.of(drifts, [f"{drift.told[0].upper()}{drift.told[1:]}." for drift in drifts])
+        return Told.of(drifts, [f"{said[0].upper()}{said[1:]}." for said in map(self._dated, drifts)])
+
+    def _dated(self, drift: Drift) -> str:
+        """A drift message's sentence, with the moment of the onset for its offset, as ``changes`` has it."""
+        if drift.alarm is None:
+            return drift.told
+        at = self._alarms[drift.alarm.seq].onset
+        return re.sub(rf"\boffset {at.offset}\b", _moment(at.offset, at.timestamp), drift.told)
 
     def periods(self, every: str | int | None = None) -> Told[Period]:
         """Means over periods: of event time, such as "7D", "12h" or "1W", or of so many records; by default about twelve, of at least 600 records each.
@@ -420,9 +427,11 @@ class Report:
             for begin, end in zip_longest(self._turns[::2], self._turns[1::2])
         ]  # fmt: skip
         left = f", so alarms about them are not told above ({self._void})" if self._void else ""
-        return (
-            [f"The model {' and '.join(spans)}: importances of that time say nothing{left}."] if spans else []
-        )
+        if not spans:
+            return []
+        return [
+            f"By its smoothed loss the model {' and '.join(spans)}: importances of that time say nothing{left}."
+        ]
 
     def _unchanged(self) -> str:
         """What there is to say without an alarm: these know of no change before they have records to compare with."""

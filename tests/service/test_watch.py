@@ -189,6 +189,8 @@ def test_a_change_is_told_once_with_its_time_its_drivers_and_its_cause(report):
     assert [driver.feature for driver in report.drivers()] == ["b"]
     assert str(report.drivers()).startswith("b drives the model")
     assert any("concept" in drift.causes for drift in report.why())
+    assert "offset" not in str(report.why())  # where the changes are dated
+    assert change.sentence().split(" the model's")[0].removeprefix("Since ") in str(report.why())
     said = str(report)
     for told in (report.changes(), report.why(), report.drivers()):
         assert all(sentence in said for sentence in told.sentences)
@@ -213,12 +215,15 @@ def test_importances_of_a_model_that_was_worse_than_none_are_not_told_as_changes
     assert "a matters more" in str(found.alarms())
     assert "matters" not in str(found) and "the model's log loss fell" in str(found.changes())
     (line,) = [
-        line for line in dict(found.sections)["What changed, and when"] if line.startswith("The model")
+        line for line in dict(found.sections)["What changed, and when"] if line.startswith("By its smoothed")
     ]
+    assert found.plot().axes[0].get_title(loc="left").startswith("importance now: it says nothing while")
     since = re.search(r"than no model (since offset \d+); its importances say nothing", str(found.drivers()))[
         1
     ]
-    assert line.startswith(f"The model has been worse than no model {since}: importances of that time say")
+    assert line.startswith(
+        f"By its smoothed loss the model has been worse than no model {since}: importances of that time say"
+    )
 
 
 def test_a_change_that_was_taken_back_is_told_once_in_both_lists():
@@ -226,7 +231,7 @@ def test_a_change_that_was_taken_back_is_told_once_in_both_lists():
     (change,), (why,) = found.changes(), found.why()
     assert why.alarm.seq in [alarm.seq for alarm in change.alarms] and change.over.offset == 6_000
     assert {alarm.onset.offset for alarm in found.alarms()} == {3_000, 6_000}
-    assert re.search(r"The model was worse than no model from offset 3\d+ to offset [67]\d+: ", str(found))
+    assert re.search(r"the model was worse than no model from offset 3\d+ to offset [67]\d+: ", str(found))
 
 
 def test_what_brackets_and_at_least_are_is_said_once_where_the_first_ones_are(report):
