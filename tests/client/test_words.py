@@ -94,7 +94,8 @@ def story_of(alarm):
 def test_a_report_tells_changes_and_risks_in_the_order_in_which_they_began():
     report = ec.watch(None, "y", model="linear", task="binary")
     for seq, onset in enumerate((900, 300)):  # noticed the other way round
-        report._stories.add(alarm_of(seq=seq, cause=1 + seq, feature="ab"[seq], onset=onset))
+        report._alarms.append(alarm_of(seq=seq, cause=1 + seq, feature="ab"[seq], onset=onset))
+        report._stories.add(report._alarms[-1])
     assert [story.lead.onset.offset for story in report.changes()] == [300, 900]
     first, second = drift_of(0), drift_of(1)
     report._drifts += [
