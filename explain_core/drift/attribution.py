@@ -20,6 +20,7 @@ from explain_core.drift.hypothesis import Hypothesis, ModelHypothesis, TreeHypot
 from explain_core.drift.joint import Played, cause_by, cause_of, generator, of_rows, play, quantile
 from explain_core.drift.routes import Boxes, Game, Grid, Samples, overlay
 from explain_core.drift.shapley import Solution
+from explain_core.drift.tree import MIN_ROWS
 from explain_core.drift.where import where
 from explain_core.drift.windows import Window, read_pair
 from explain_core.factorisations import Factorisation, groups_of
@@ -27,6 +28,10 @@ from explain_core.losses import Loss, Task
 from explain_core.models import Model, wrap
 from explain_core.progress import track
 from explain_core.random import derive_seed
+
+FEWEST = 3 * MIN_ROWS
+"""Rows of a window that its tree of P(y|x) needs: where it has no split and the other window's has, features differ that did not change. With
+fewer they have no intervals."""
 
 
 def dbshap(
@@ -66,7 +71,7 @@ def dbshap(
 
     At most ``max_cells`` cells or boxes are enumerated; where there are more, cells are sampled. Rows and samples each
     cost at most ``max_samples`` predictions; of longer windows a random part is evaluated. ``bootstrap`` is the number
-    of resamples of the rows for the intervals of single features (0: none). ``seed`` makes all draws.
+    of resamples of the rows for the intervals of single features (0: none, as for windows that are too short for them). ``seed`` makes all draws.
 
     Raises ``ValueError`` for a window that cannot be read or has less than two rows, for tables whose columns differ,
     for an argument out of range, and for a loss or a prediction that is not finite.
@@ -146,6 +151,8 @@ def dbshap(
         back_off = _back_off(table, factors)
         tabled = back_off <= MAX_BACK_OFF if conditional == "auto" else conditional == "table"
         chances: LabelModel = table if tabled else data.trees()
+        if not tabled and min(map(len, data.windows)) < FEWEST:
+            bootstrap = 0
         samples = max_samples // len(hypotheses)
         game, pinned = _product_game(data, factors, chances, hypotheses, max_cells, samples, seed)
         if pinned:

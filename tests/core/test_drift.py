@@ -324,6 +324,23 @@ def test_a_few_rows_without_an_error_do_not_show_that_the_risk_fell(rows):
     assert change.sentence().startswith("error rate did not change noticeably")
 
 
+def test_no_feature_stands_out_where_a_window_is_too_short_for_its_tree():
+    rng = np.random.default_rng(5)
+    baseline, target = (
+        [({"a": a, "b": b}, int(a + rng.normal() > 0.0)) for a, b in rng.normal(size=(n, 2)).tolist()]
+        for n in (1_500, 50)
+    )
+    change = dbshap(
+        baseline,
+        target,
+        hypothesis=lambda row: {int(row["a"] > 0.2): 1.0},
+        bootstrap=20,
+        factorisation="per_feature",
+    )
+    assert not any(cause.stands_out for cause in (change.product.concept, *change.product.inputs))
+    assert change.bootstrap == 0
+
+
 def test_a_clock_is_one_still_where_some_rows_are_late():
     rng = np.random.default_rng(5)
     days = (np.arange(3_000) // 150 - (rng.random(3_000) < 0.003)).tolist()
