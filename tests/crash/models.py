@@ -6,14 +6,12 @@ from typing import Any, Literal
 
 from river import (
     compose,
-    drift,
     ensemble,
     forest,
     linear_model,
     naive_bayes,
     neighbors,
     preprocessing,
-    rules,
     tree,
 )
 
@@ -74,7 +72,6 @@ _REGRESSORS: dict[str, Callable[[int], Any]] = {
     "arf": lambda seed: forest.ARFRegressor(n_models=3, leaf_prediction="mean", seed=seed, **QUICK),
     "oxt": lambda seed: forest.OXTRegressor(n_models=3, leaf_prediction="mean", seed=seed),
     "amf": lambda seed: _numbers(forest.AMFRegressor(n_estimators=2, seed=seed)),
-    "rules": lambda seed: _numbers(rules.AMRules(n_min=40, delta=0.05, drift_detector=drift.ADWIN())),
     "patches": lambda seed: ensemble.SRPRegressor(_regressor(), n_models=3, seed=seed),
     "bagging": lambda seed: ensemble.BaggingRegressor(_regressor(), n_models=3, seed=seed),
     "passive": lambda seed: _numbers(preprocessing.StandardScaler() | linear_model.PARegressor()),

@@ -65,7 +65,6 @@ MODELS = [
     ("binary", "river.linear_model:LogisticRegression", {}),
     ("binary", "river.linear_model:PAClassifier", {}),
     ("regression", "river.linear_model:BayesianLinearRegression", {}),
-    ("regression", "river.rules:AMRules", {"n_min": 20, "delta": 0.1}),
     ("binary", "river.facto:FMClassifier", {"seed": 1}),
     ("binary", "tests.models:selected", {}),
     ("binary", "tests.models:undersampled", {}),
