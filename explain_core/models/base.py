@@ -77,7 +77,7 @@ class Model:
     def relabelled(self, labels: dict[Any, Any]) -> Model:
         """The same classifier with other labels, such as their codes: those of a mapping, which gives a label that it lacks the number of its place.
 
-        The result, also that of a regression, shares nothing with this one that changes.
+        A regression has no labels. Of what changes as a model predicts, the result shares nothing with this one.
         """
         return self if self.task == "regression" else Relabelled(self, labels)
 

@@ -120,9 +120,8 @@ class Report:
         self._alarms: list[AlarmMessage] = []
         self._drifts: list[Drift] = []
         self._blocks: list[Period] = []
-        self._turns: list[
-            str
-        ] = []  # when the model became worse than no model, when it was better again, and so on
+        # When the model became worse than no model, when it was better again, and so on.
+        self._turns: list[str] = []
         self._void = 0  # alarms about importances while it was worse
         self._columns: dict[str, Markers] = {}
         self._of_block = 0  # records after which the newest block ended

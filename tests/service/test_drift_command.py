@@ -159,6 +159,16 @@ def test_a_text_among_numbers_is_named_and_is_a_missing_value_on_request(suffix,
     assert change.bins["x"]["edges"] and change.baseline.empirical < 0.15
 
 
+def test_columns_are_named_in_the_order_of_the_file(files, command):
+    names = list("hcgafbed")
+    row = ["?", *("1" for _ in range(9))]
+    (files / "a.csv").write_text(
+        "\n".join([",".join([*names, "y"]), *(",".join([cell] * 8 + ["0"]) for cell in row)])
+    )
+    err = command(files / "a.csv", files / "a.csv", "--label", "y", "--json")[2]
+    assert [line.split(": ")[1] for line in err.split("\n") if "numbers, but for" in line] == names
+
+
 def test_a_warning_goes_to_stderr(files, command):
     (files / "a.csv").write_text("x,y\n1,up\n1,up\n")
     status, out, err = command(files / "a.csv", files / "a.csv", *MODEL, "--json")

@@ -120,7 +120,7 @@ def _groups(groups: Sequence[str]) -> dict[str, list[str]]:
 def _texts(first: Columns, second: Columns, label: str) -> dict[str, Markers]:
     """What the columns of texts hold, but the label's."""
     found: dict[str, Markers] = {}
-    for name in first.keys() & second.keys() - {label}:
+    for name in [name for name in first if name in second and name != label]:
         cells = [cell for cell in (*first[name], *second[name]) if isinstance(cell, str | int | float)]
         if any(isinstance(cell, str) for cell in cells):
             found[name] = Markers()

@@ -132,11 +132,11 @@ class PartitionState:
         self.schemas = Schemas()
         self.versions: ModelVersions | None = None
         self.stream = self._stream(seed, digest)
-        if not settings.models.enabled:
-            for section, kept in zip(("model", "challenger"), self.stream.newest.models, strict=False):
-                self._vocabulary.bound(section, kept.model.most_classes)
         if settings.models.enabled:
             self.versions = ModelVersions(settings, seed, self._vocabulary, self.stream)
+        else:
+            for section, kept in zip(("model", "challenger"), self.stream.newest.models, strict=False):
+                self._vocabulary.bound(section, kept.model.most_classes)
         self._open: ModelVersions | OneModel = self.versions or OneModel(self.stream)
         self.choice = Choice(settings.predictions)
         self.waiting = WaitingPredictions(
