@@ -14,7 +14,7 @@ from explain_sidecar.join.pace import Pace
 from explain_sidecar.kafka.clock import Clock
 from tests.driver import faults
 from tests.driver.faults import PRODUCER, Moment, at
-from tests.driver.join import EVENTS, LABELS, Given, JoinDriver
+from tests.driver.join import EVENTS, LABELS, WAIT, Given, JoinDriver
 from tests.driver.join import given as records
 from tests.driver.log import Entry, error
 from tests.driver.process import Client
@@ -157,6 +157,32 @@ def test_topics_that_are_not_partitioned_by_id_alike_are_joined_through_copies(n
     assert driver.joined_differences() == []
 
 
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_a_backlog_longer_than_the_wait_is_copied_in_the_order_of_its_times(workers: int) -> None:
+    """An event and its label are copied by different workers, from partitions that are read at different speeds."""
+    driver, moments = JoinDriver(partitions=3, tick=1e-5), range(200)
+    copied = driver.settings.join.model_copy(update={"repartition": True})
+    driver.settings = driver.settings.model_copy(update={"join": copied})
+    for n in moments:  # a fifth of the wait apart, each labelled in another partition, and most events in one
+        at, id = round(n * WAIT * 200), f"{n}"
+        driver.give(n % 10 // 8, [Given(id, at)])
+        driver.give(n % 3, [Given(id, at + 1_000, 1)])
+        if n == 50:
+            driver.give(0, [Given("a wrong clock", 10**12)])
+    for n in range(60):  # ids whose partitions are not known here: enough of them to pass time in each
+        driver.give(2, [Given(f"end-{n}", 10**9 + n)])
+    driver.cluster.log(LABELS, 1).append(Entry(None, None, (), 0, control=True))
+    for slot in range(workers):
+        driver.start(slot)
+    for turn in range(6_000):  # the first worker is quick, and the last one slow
+        driver.turn(0 if turn % 5 else turn // 5 % workers)
+        driver.cluster.clock.sleep(0.02)
+    assert driver.ended == []
+    published = [entry for p in range(3) for entry in driver.visible(driver.settings.topics.records, p)]
+    outcomes = Counter(dict(entry.headers)["outcome"] for entry in published)
+    assert outcomes == {b"matched": len(moments)}
+
+
 def back_in_time(driver: JoinDriver) -> int:
     """The farthest that a record of the records topic is behind the newest one before it, in milliseconds."""
     farthest = 0
@@ -191,7 +217,7 @@ def test_a_backlog_is_merged_by_event_time_across_partitions_and_workers(workers
 
 def test_nothing_is_taken_in_before_the_other_workers_partitions_are_known() -> None:
     nobody = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "app", "log_level": 0})
-    pace = Pace(keyed(3).settings.join, nobody, EVENTS, 3, Clock())
+    pace = Pace(SKEW / 1000, nobody, EVENTS, 3, Clock())
     limit = pace.limit([])
     nobody.close()
     assert limit is not None and limit < -(2**62)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping
-from contextlib import ExitStack
-from typing import Any
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.join.inputs import SOURCE_HEADER, EventInput, LabelInput
+from explain_sidecar.join.pace import Pace, Paced, PacedMember
 from explain_sidecar.join.partitioner import partition_of
 from explain_sidecar.join.stage import JoinStage, Open
 from explain_sidecar.join.topics import join_settings, prepare
+from explain_sidecar.join.turns import BEGIN, Queue
 from explain_sidecar.kafka.clients import (
     KAFKA,
     ErrorLog,
@@ -35,7 +37,14 @@ from explain_sidecar.kafka.watch import TopicWatch
 from explain_sidecar.settings import Settings
 
 
-class CopiedPartition:
+class Copy(NamedTuple):
+    """A record to be copied; without a timestamp it has no readable one."""
+
+    sent: Sent
+    timestamp: int | None
+
+
+class CopiedPartition(Paced):
     """A partition that is copied: its only state is an offset."""
 
     def __init__(self, topic: str, partition: int, group: Consumer, reader: Consumer) -> None:
@@ -44,7 +53,9 @@ class CopiedPartition:
         self.partition = partition
         self.phase: Phase = "waiting"
         self.consuming = False
-        self.offset = self.committed = self.end = 0
+        self.offset = self.committed = 0
+        self.queue = Queue[Copy](topic, partition)
+        self._time: int | None = None
 
     def advance(self) -> None:
         try:
@@ -65,21 +76,52 @@ class CopiedPartition:
         return [self.position()] if self.consuming else []
 
     def reached(self, end: Any) -> bool:
-        return self.phase == "running" and max(self.offset, self.end) >= end
+        return self.phase == "running" and self.offset >= end
 
     def position(self) -> TopicPartition:
-        return TopicPartition(self._where.topic, self.partition, self.offset)
+        return TopicPartition(self._where.topic, self.partition, self.offset, metadata=self._tell)
+
+    def came_to(self, message: Message) -> None:
+        """Nothing more comes before the message's offset."""
+        self.queue.came_to(message)
+        if not self.queue:  # it may have ended with control records
+            self.offset = max(self.offset, offset_of(message))
+
+    @property
+    def next_time(self) -> int | None:
+        """The earliest of the next few: one wrong clock does not hold up those behind it."""
+        return min(self.queue.times(), default=BEGIN) if self.queue else None
+
+    @property
+    def time(self) -> int | None:
+        return self._time
+
+    @property
+    def drained(self) -> bool:
+        return self.queue.at_end and not self.queue
+
+    def take_in(self, until: int | None = None) -> list[Sent] | None:
+        at = self.next_time
+        if at is None or (until is not None and at > until):
+            return None
+        self._time = self._time if at == BEGIN else at
+        sent = self.queue.first.sent
+        self.offset = self.queue.take()
+        return [sent]
+
+    def flow(self, group: Consumer) -> None:
+        self.queue.flow(group)
 
 
 class CopyCommits(Commits[CopiedPartition]):
     """The transactions of a copy: records, and the input's offsets."""
 
     def moved(self, partition: CopiedPartition) -> bool:
-        return partition.offset > partition.committed
+        return partition.phase == "running" and (partition.offset > partition.committed or partition.untold)
 
-    def publish(self, sent: Sent) -> None:
+    def publish(self, partition: int, sent: Sequence[Sent]) -> None:
         self._count()
-        self._transaction.keep([sent])
+        self._transaction.keep([*sent])
 
     def commit(
         self, owned: Collection[CopiedPartition], saved: Collection[CopiedPartition] | None = None
@@ -88,12 +130,15 @@ class CopyCommits(Commits[CopiedPartition]):
         asked = self._begin(moved)
         if asked is None:
             return
+        for partition in moved:
+            partition.tell()
         self._end([partition.position() for partition in moved], asked)
         for partition in moved:
+            partition.told()
             partition.committed = partition.offset
 
 
-class Copier(Member[CopiedPartition]):
+class Copier(PacedMember[CopiedPartition]):
     """Copies one input by id. Records without a readable id are copied too: the join reports their error."""
 
     def __init__(
@@ -119,35 +164,43 @@ class Copier(Member[CopiedPartition]):
         commits = CopyCommits(clients)
         self._publish = commits.publish
         self._backlog: Mapping[int, int] | None = None
-        super().__init__(clients, alive, {self._source.name: setting}, commits)
+        skew, source = min(stage.join.max_skew, stage.join.wait / 4), self._source
+        self._others = Pace(skew, consumer, source.name, source.partitions, kafka.clock)
+        super().__init__(clients, alive, {source.name: setting}, commits, self._others)
 
     @property
     def behind(self) -> bool:
-        """Whether records that were there at the start are still to be copied."""
+        """Whether records that were there at the start are still to be copied, by this worker or another."""
         if self._backlog is None:
             self._backlog = self._end_offsets()
-        if self._joined_at is not None and all(
-            partition.reached(self._backlog.get(partition.partition, 0))
-            and partition.committed == partition.offset
-            for partition in self._owned.values()
-        ):
+        committed = self._others.committed | {
+            partition.partition: partition.committed for partition in self._owned.values()
+        }
+        if all(committed.get(partition, -1) >= end for partition, end in self._backlog.items()):
             self._backlog = {}
         return bool(self._backlog)
 
+    def _caught_up(self) -> bool:
+        return super()._caught_up() and not self.behind
+
     def _take_in(self, owned: CopiedPartition, message: Message, record: InputRecord) -> int:
-        owned.offset = record.offset + 1
-        count = self._target.partitions
-        try:
-            to = partition_of(self._input.id_of(record), count)
-        except BadRecord:
-            to = owned.partition % count
-        source = b"%d %d %d" % (owned.partition, record.timestamp, record.unreadable_headers)
-        headers = [*record.headers, (SOURCE_HEADER, source)]
-        self._publish(Sent(self._target.name, to, record.key, record.value, headers, owner=owned.partition))
+        owned.queue.receive(record, self._copy(owned, record))
         return 1
 
+    def _copy(self, owned: CopiedPartition, record: InputRecord) -> Copy:
+        count, timestamp = self._target.partitions, None
+        to = owned.partition % count
+        with suppress(BadRecord):
+            data = self._input.data(record)
+            to = partition_of(self._input.id(record, data), count)
+            timestamp = self._input.time(record, data)
+        source = b"%d %d %d" % (owned.partition, record.timestamp, record.unreadable_headers)
+        headers = [*record.headers, (SOURCE_HEADER, source)]
+        sent = Sent(self._target.name, to, record.key, record.value, headers, owner=owned.partition)
+        return Copy(sent, timestamp)
+
     def _at_end(self, owned: CopiedPartition, message: Message) -> None:
-        owned.end = offset_of(message)
+        owned.came_to(message)
 
     def _own(self, partition: int) -> CopiedPartition:
         return CopiedPartition(self._source.name, partition, self._consumer, self._reader)

@@ -75,10 +75,6 @@ class _Input:
         )
         return own, came_from
 
-    def id_of(self, record: InputRecord) -> bytes:
-        """Raises ``BadRecord``."""
-        return self.id(record, self.data(record))
-
     def data(self, record: InputRecord) -> dict[str, Any] | None:
         """The object that a record holds; None for a tombstone. Raises ``BadRecord``."""
         value = record.value

@@ -29,6 +29,7 @@ from explain_sidecar.join.changelog import (
 from explain_sidecar.join.entries import Counts, Event, Joined, Label
 from explain_sidecar.join.inputs import Rejected, Tombstone
 from explain_sidecar.join.joiner import Joiner, Progress, Rules
+from explain_sidecar.join.pace import Paced
 from explain_sidecar.join.rocks import Rocks
 from explain_sidecar.join.store import Store, restore
 from explain_sidecar.join.turns import EVENTS, Turns
@@ -40,15 +41,9 @@ from explain_sidecar.kafka.topics import same
 from explain_sidecar.kafka.totals import Phase
 from explain_sidecar.settings import Settings
 
-BEGIN = -(2**63)
-"""Before every time."""
-
 MAX_LOCAL_AGE = 12 * 3_600
 """Seconds after which a local store is not trusted: the changelog may have lost the tombstones of later deletions, which Kafka
 keeps for a day (delete.retention.ms)."""
-
-DRAINED = "drained"
-"""Told of a partition without a backlog."""
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +65,7 @@ class JoinCluster:
     clock: Clock
 
 
-class JoinPartition:
+class JoinPartition(Paced):
     """A partition assigned to this worker: both inputs, the waiting entries, and how much of it is committed.
 
     Another thread may read its properties; only its own methods change it.
@@ -84,7 +79,6 @@ class JoinPartition:
         self.since = cluster.clock.monotonic()
         self.counts = Counts()
         """As they were committed."""
-        self.time: int | None = None
         self.restore_left = 0
         self._restoring_since = self.since
         self._who = f"{cluster.topics[EVENTS]} partition {partition}"
@@ -107,12 +101,7 @@ class JoinPartition:
         """Offset of the next record of each input."""
         self._committed_offsets = [-1, -1]
         self._changes: dict[bytes, bytes | None] = {}
-        self.amid = False
-        """Whether ``take_in`` has last published a part of what a record makes due, and not taken in the record."""
-        self.ahead = 0
-        """Milliseconds of time that it is ahead of the slowest partition with a backlog; see ``Pace``."""
-        self._tells = cluster.settings.join.key is not None or cluster.settings.join.repartition
-        self._tell = self._told = ""
+        self.tells = cluster.settings.join.merges
         self._letters = Chain(cluster.settings.app_id, partition, "dead_letters")
 
     # --- recovery --------------------------------------------------------------------------------------------------
@@ -122,36 +111,25 @@ class JoinPartition:
         """Whether something was processed that no commit covers."""
         return self.phase == "running" and (
             self.offsets != self._committed_offsets
-            or self._untold
+            or self.untold
             or (self._store is not None and self._store.changed)  # amid what a record makes due
         )
 
     @property
-    def standing(self) -> int | None:
-        """The time of the next record, or of the last one where the next is not known; None without a backlog."""
-        joiner = self._joiner
-        assert joiner is not None
-        if self.turns.drained:
-            return None
-        time = BEGIN if joiner.progress.time is None else joiner.progress.time
-        turn = self.turns.whose(joiner.leaps)
-        return time if turn is None or turn[0] == BEGIN else turn[0]
-
-    @property
     def next_time(self) -> int | None:
-        """That of the record whose turn it is, if any."""
         turn = None if self._joiner is None else self.turns.whose(self._joiner.leaps)
         return None if turn is None else turn[0]
 
     @property
-    def _untold(self) -> bool:
-        """Whether other workers wait to hear how far this partition is, though no record of it is taken in."""
-        if not self._tells or (self._told and self.next_time is None and not self.turns.drained):
-            return False
-        return self._told != self._telling()
+    def time(self) -> int | None:
+        return None if self._joiner is None else self._joiner.progress.time
 
-    def _telling(self) -> str:
-        return DRAINED if self.standing is None else str(self.standing)
+    @property
+    def drained(self) -> bool:
+        return self.turns.drained
+
+    def flow(self, group: Consumer) -> None:
+        self.turns.flow(group)
 
     def advance(self) -> None:
         """One slice of recovery. Raises ``RecoveryError`` where the past does not fit."""
@@ -355,7 +333,7 @@ class JoinPartition:
             settled, self.amid = joiner.ahead_of(found.timestamp)
             if self.amid:
                 return settled
-        self.offsets[which] = self.turns.take(which) + 1
+        self.offsets[which] = self.turns.take(which)
         if type(found) is Event:
             return settled + joiner.event(found)
         if type(found) is Label:
@@ -402,15 +380,14 @@ class JoinPartition:
         for before, now in zip(self._committed_offsets, self.offsets, strict=True):
             if now < before:
                 raise AssertionError(f"{self._who}: offsets {self.offsets} after {self._committed_offsets}")
-        self._tell = self._telling() if self._tells else ""
-        return self._positions(self._tell)
+        return self._positions(self.tell())
 
     def committed(self, changelog_offset: int) -> None:
         """The ``changes`` are committed, the last one at this offset: now they go into the local store."""
         assert self._store is not None
         self._next = changelog_offset + 1
         self._committed_offsets = list(self.offsets)
-        self._told = self._tell
+        self.told()
         self._on_changelog = [len(learnt) for learnt in self._learnt]
         self._store.committed(self._changes, self._encoded_checkpoint())
         self._changes = {}
@@ -418,8 +395,7 @@ class JoinPartition:
 
     def _count(self) -> None:
         assert self._joiner is not None
-        progress = self._joiner.progress
-        self.counts, self.time = msgspec.structs.replace(progress.counts), progress.time
+        self.counts = msgspec.structs.replace(self._joiner.progress.counts)
 
     def close(self) -> None:
         if self._local is not None:

@@ -17,7 +17,7 @@ from explain_sidecar.formats.paths import ABSENT, find, path_of
 from explain_sidecar.join.entries import Joined, Outcome
 from explain_sidecar.join.inputs import record_value
 from explain_sidecar.join.joiner import Rules
-from explain_sidecar.join.pace import Pace
+from explain_sidecar.join.pace import Pace, PacedMember
 from explain_sidecar.join.partition import JoinCluster, JoinPartition
 from explain_sidecar.join.partitioner import partition_of
 from explain_sidecar.join.rocks import Rocks
@@ -31,12 +31,9 @@ from explain_sidecar.kafka.clients import (
     reading_consumer,
     worker_name,
 )
-from explain_sidecar.kafka.clock import SLICE_SECONDS
 from explain_sidecar.kafka.commits import Clients, Commits
 from explain_sidecar.kafka.ends import PartitionEnds
-from explain_sidecar.kafka.errors import Aborted
 from explain_sidecar.kafka.hidden import Readers
-from explain_sidecar.kafka.member import MAX_BATCH, Member
 from explain_sidecar.kafka.report import JoinReport, Report
 from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.topics import Topics
@@ -140,7 +137,7 @@ def _text(value: Any) -> bytes:
     return value.encode() if isinstance(value, str) else orjson.dumps(value)
 
 
-class JoinStage(Member[JoinPartition]):
+class JoinStage(PacedMember[JoinPartition]):
     """Joins events and labels in the partitions that the group gives it. ``open`` is for tests: where local stores are."""
 
     def __init__(
@@ -179,11 +176,12 @@ class JoinStage(Member[JoinPartition]):
         self._publish = commits.publish
         ends = PartitionEnds(admin_client(stage, errors, kafka), kafka.clock.monotonic)
         self._readers = Readers(stage, ends, self._written, kafka.clock, replayed=False)
-        self._pace = Pace(stage.join, consumer, known.events.name, known.events.partitions, kafka.clock)
-        self._left = False
+        pace = None
+        if stage.join.merges:
+            skew, events = stage.join.max_skew, known.events
+            pace = Pace(skew, consumer, events.name, events.partitions, kafka.clock)
         named = {topic.name: setting for setting, topic in inputs.items()}
-        super().__init__(clients, alive, named, commits)
-        self._step_seconds = SLICE_SECONDS / MAX_BATCH  # messages are only read, which takes microseconds
+        super().__init__(clients, alive, named, commits, pace)
 
     def report(self, alive_at: float) -> Report:
         """What this worker is doing; for another thread."""
@@ -210,52 +208,6 @@ class JoinStage(Member[JoinPartition]):
 
     def _at_end(self, owned: JoinPartition, message: Message) -> None:
         owned.turns.at_end(message)
-
-    def _take_in_waiting(self) -> None:
-        self._left = False
-        while self._waiting:
-            self._take(self._waiting.popleft())
-        for owned in self._owned.values():
-            owned.read()
-        try:
-            if self._pace.on:
-                self._join_in_order()
-            else:
-                for owned in self._owned.values():
-                    self._join(owned, self._clock.monotonic() + SLICE_SECONDS)
-        except Aborted:  # as for a message: the outputs are sent again before anything else
-            pass
-        for owned in self._owned.values():
-            owned.turns.flow(self._consumer)
-
-    def _join(self, owned: JoinPartition, deadline: float, until: int | None = None) -> None:
-        """Process what is ready, up to a time of records, and until a deadline."""
-        while (published := owned.take_in(until)) is not None:
-            if not owned.amid:
-                self.totals.counted()
-            self._publish(owned.partition, published)
-            now = self._clock.monotonic()
-            if now > deadline or self._commits.full(now):
-                self._left = True
-                break
-
-    def _join_in_order(self) -> None:
-        """Process what is ready in all partitions in the order of its times, about a tenth of a second's worth."""
-        deadline = self._clock.monotonic() + SLICE_SECONDS
-        while not self._left:
-            ready = sorted(
-                (time, number)
-                for number, owned in self._owned.items()
-                if (time := owned.next_time) is not None
-            )
-            limit = self._pace.limit(self._owned.values())
-            if not ready or (limit is not None and ready[0][0] > limit):
-                break
-            ends = [time + self._pace.step for time, _ in ready[1:2]] + ([] if limit is None else [limit])
-            self._join(self._owned[ready[0][1]], deadline, min(ends, default=None))
-
-    def _poll_seconds(self) -> float:
-        return 0.0 if self._left else super()._poll_seconds()
 
     # --- partitions ------------------------------------------------------------------------------------------------
 

@@ -67,6 +67,11 @@ class JoinSettings(Section):
         """Whether there is anything to join."""
         return self.events.topic is not None
 
+    @property
+    def merges(self) -> bool:
+        """Whether records of several partitions meet in one."""
+        return self.key is not None or self.repartition
+
     def problems(self) -> Iterator[Problem]:
         events, labels, value = self.events.topic, self.labels.topic, self.unlabelled
         if (events is None) != (labels is None):
