@@ -96,6 +96,11 @@ class Alarm(Message):
         2,
         ge=1,
     )
+    void: bool = described(
+        "Whether the model was worse than no model then, so that its importances said nothing, and this is one of them. No story tells it.",
+        False,
+        absent=False,
+    )
     one_in: int = described(
         "False alarms: at most one in so many records, over all subjects of the partition.",
         1000000,

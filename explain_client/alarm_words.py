@@ -55,7 +55,8 @@ def sentence(alarm: Mapping[str, Any]) -> str:
     """
     how = ", ".join(filter(None, (alarm["estimator"], alarm["loss"])))
     unseen = f" {UNSEEN}" if alarm["subject"] == "estimated_loss" else ""
-    return f"Since {moment(alarm['onset'])} {clause(alarm, how)}.{unseen}"
+    void = " It says nothing: the model was worse than no model." if alarm.get("void") else ""
+    return f"Since {moment(alarm['onset'])} {clause(alarm, how)}.{unseen}{void}"
 
 
 def moment(position: Mapping[str, Any]) -> str:

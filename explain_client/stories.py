@@ -289,6 +289,8 @@ class _Told(NamedTuple):
 class Stories:
     """The stories of the messages that are added, in any order of the topics; of each topic in its order.
 
+    An importance of a model that was worse than no model (``void``) is part of none.
+
     A change is over with an alarm that takes its subject back beyond the middle between both means, with one that finds it there already, or with a
     period of records after it whose band lies there: whichever is of the earliest record. An alarm that takes a subject back ends a
     story and begins none, unless it goes farther than back.
@@ -331,6 +333,8 @@ class Stories:
         return [story for story in self if self._mark(story)]
 
     def _alarm(self, alarm: Alarm) -> list[Story]:
+        if alarm.void:
+            return []
         source = alarm.app_id, alarm.partition, alarm.epoch
         ended = [story for story in self._of(*source) if _ends(story, alarm)]
         back = [story for story in self._of(*source) if _takes_back(story, alarm)]

@@ -122,7 +122,6 @@ class Report:
         self._blocks: list[Period] = []
         # When the model became worse than no model, when it was better again, and so on.
         self._turns: list[str] = []
-        self._void = 0  # alarms about importances while it was worse
         self._columns: dict[str, Markers] = {}
         self._of_block = 0  # records after which the newest block ended
 
@@ -234,10 +233,6 @@ class Report:
             body = {**_HEAD, **head, **content, **limits, "sentence": sentence(content)}
             message = AlarmMessage.from_json(msgspec.json.encode(body))
             self._alarms.append(message)
-            worse = self.explainer.slots[ONLY].explained.worth.since is not None
-            if worse and message.subject == "importance":
-                self._void += 1
-                return message
         else:
             head = {"schema": "drift/1", "offset": offset, "timestamp": at, "seq": len(self._drifts)}
             body = {**_HEAD, **head, **about.drift(event, self._remedy)}
@@ -425,7 +420,8 @@ class Report:
             f"was worse than no model from {begin} to {end}" if end else f"has been worse than no model since {begin}"
             for begin, end in zip_longest(self._turns[::2], self._turns[1::2])
         ]  # fmt: skip
-        left = f", so alarms about them are not told above ({self._void})" if self._void else ""
+        void = sum(alarm.void for alarm in self._alarms)
+        left = f", so alarms about them are not told above ({void})" if void else ""
         if not spans:
             return []
         return [

@@ -36,6 +36,7 @@ def alarm(found: Alarm) -> dict[str, Any]:
         "evidence": change.evidence,
         "clipped": change.clipped,
         "cause": found.cause,
+        "void": found.void,
     }
 
 

@@ -83,13 +83,17 @@ class Subject(NamedTuple):
 
 
 class Alarm(NamedTuple):
-    """The mean of a subject changed. Alarms of one ``cause`` have onsets in common. ``label_free``: it is about predictions alone, and no risk."""
+    """The mean of a subject changed. Alarms of one ``cause`` have onsets in common. ``label_free``: it is about predictions alone, and no risk.
+
+    ``void``: the model is worse than no model, so that its importances say nothing, and this one is of such.
+    """
 
     subject: Subject
     change: Change
     cause: int
     version: str | None = None
     label_free: bool = False
+    void: bool = False
 
 
 class Asked(NamedTuple):

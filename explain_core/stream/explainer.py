@@ -393,9 +393,11 @@ class StreamExplainer:
     def _watched(self, records: Sequence[Record], learnt: Learnt) -> list[Alarm]:
         """The alarms about records of the newest slot, of what watches those of all slots first."""
         alarms = [alarm for part in self.parts.values() for alarm in part.learnt(records, learnt)]
+        version, worse = records[-1].version, self.newest.explained.worth.since is not None
         for watch in self.newest.alarms:
-            found = watch.learnt(records, learnt)
-            alarms += [alarm._replace(version=records[-1].version) for alarm in found]
+            for alarm in watch.learnt(records, learnt):
+                void = worse and alarm.subject.kind == "importance" and not alarm.label_free
+                alarms.append(alarm._replace(version=version, void=void))
         return alarms
 
     def _ended(self, record: Record, alarms: list[Alarm]) -> list[Event]:

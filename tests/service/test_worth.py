@@ -8,7 +8,7 @@ import orjson
 import pytest
 from rich.console import Console
 
-from explain_client import Explanation
+from explain_client import Alarm, Explanation, Stories
 from explain_sidecar.commands import tail
 from explain_sidecar.fold.metrics import measure
 from explain_sidecar.http.partition import ShownVersion
@@ -74,6 +74,21 @@ def printed(message):
     out = io.StringIO()
     Console(file=out, width=300).print(tail.view(settings(**KNOWN), {3: message}))
     return out.getvalue()
+
+
+def test_an_alarm_about_an_importance_that_says_nothing_says_so_and_no_story_tells_it():
+    alarms = {"enabled": True, "warm_up": 200, "baseline": 200}
+    found = fold(new_state(**KNOWN, alarms=alarms), stream(1_600, flips_at=1_000))
+    raised = [Alarm.from_json(output.value) for output in found if output.destination == "alarms"]
+    assert [(alarm.subject, alarm.void) for alarm in raised] == [
+        ("loss", False),
+        ("gain", False),
+        ("importance", True),
+    ]
+    assert raised[-1].sentence.endswith(" It says nothing: the model was worse than no model.")
+    stories = Stories()
+    assert [len(stories.add(alarm)) for alarm in raised] == [1, 1, 0]
+    assert [[told.subject for told in story.alarms] for story in stories] == [["loss", "gain"]]
 
 
 def test_it_says_so_when_the_model_is_better_again():

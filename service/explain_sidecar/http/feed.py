@@ -269,7 +269,7 @@ class Feed:
     def alarm(self, number: int, value: bytes) -> None:
         """Take a message of the alarms topic in."""
         found = self._verified(number, "alarms", value, Alarm)
-        if found is not None:
+        if found is not None and not found[1].void:
             (story, *_) = self.stories.add(replace(found[1], raw=b""))
             found[0].alarms.append(shown_alarm(found[1], story))
 
