@@ -21,13 +21,13 @@ SIZE = 100
 CHUNK = 20 * BLOCK
 
 
-@njit
+@njit(cache=True)
 def seed(value: int) -> None:
     """Of numba's own generator."""
     np.random.seed(value)
 
 
-@njit
+@njit(cache=True)
 def linear_records(rows: Any, weights: Any, heavy: int, m: int, out: Any) -> None:
     """iPFI's increments, squared loss, of a linear model that errs by noise alone; all features share a geometric reservoir."""
     n, d = out.shape
@@ -46,7 +46,7 @@ def linear_records(rows: Any, weights: Any, heavy: int, m: int, out: Any) -> Non
         rows[np.random.randint(len(rows))] = x
 
 
-@njit
+@njit(cache=True)
 def logistic_records(rows: Any, w: Any, truth: Any, rate: float, out: Any) -> None:
     """Loss (column 0) and iPFI's increments, cross-entropy, of a logistic model that learns by stochastic gradient descent."""
     n, d = len(out), len(truth) - 1

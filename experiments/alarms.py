@@ -150,7 +150,7 @@ class EDetector:
 FRACTIONS = 0.9 * 2.0 ** -np.arange(7)
 
 
-@njit
+@njit(cache=True)
 def bet(y: Any, high: Any, low: Any, reach: Any, wealth: Any, fractions: Any) -> None:
     """One more start, and the bets of a block's records, on a mean above ``high`` and on one below ``low``."""
     for j in range(y.shape[1]):
@@ -247,7 +247,7 @@ def delays(kind: str, change: float, n: int, streams: int, rivals: bool, most: i
     ]  # fmt: skip
 
 
-def game(name: str, n: int, streams: int) -> list[str]:
+def game(name: str, n: int, streams: int, most: int) -> list[str]:
     """Feature 12 doubles its importance, or is used no more, from record 10,000 on; truth and features stay what they are."""
     found, off, others = [], [], 0
     for number in range(streams):
@@ -256,7 +256,7 @@ def game(name: str, n: int, streams: int) -> list[str]:
         stream.weights[12] = 0.5
         changes = feed(detector, stream(BEFORE), 0)
         stream.weights[12] = 0.5 * math.sqrt(2.0) if name == "doubles" else 0.0
-        changes += feed(detector, stream(20_000), BEFORE)
+        changes += feed(detector, stream(most), BEFORE)
         mine = [(at, alarm) for at, alarm in changes if alarm.subject == 12 and at > BEFORE]
         others += len(changes) - len(mine)
         if mine:
@@ -357,7 +357,7 @@ def main(
         report = Report("feature", "N", "delay", "onset off", "noticed", "other alarms")
         for name in ("doubles", "switched off"):
             for n in sizes:
-                report.add_row(*game(name, n, 1 if quick else 40))
+                report.add_row(*game(name, n, *((1, 1_000) if quick else (40, 20_000))))
         console.print(report)
     if "costs" in parts:
         report = Report("subjects", "µs a record")

@@ -39,18 +39,20 @@ SETS = ("agrawal", "elec2", "adult", "bank", "bike")
 
 
 @cache
-def binary(name: str, data: Path | None) -> Table:
+def binary(name: str, data: Path | None, quick: bool) -> Table:
     if name == "agrawal":
-        return agrawal(40_000, seed=1)
+        return agrawal(2_000 if quick else 40_000, seed=1)
     if data is None:
         raise click.UsageError(f"{name}: pass --data with the directory of its file")
     table = load(name, data)
     return Table(name, table.X, table.y > np.median(table.y), table.features) if table.regression else table
 
 
-def make_game(name: str, data: Path | None, estimator: str, quadratic: bool, ordered: bool = False) -> Game:
+def make_game(
+    name: str, data: Path | None, estimator: str, quadratic: bool, quick: bool, ordered: bool = False
+) -> Game:
     """The rest of a data set, of which a random third taught a tree, as a pool; in order where ``ordered``."""
-    table = binary(name, data)
+    table = binary(name, data, quick)
     taken = np.random.Generator(np.random.PCG64(0)).permutation(len(table.y))[: len(table.y) // 3]
     rest = np.setdiff1d(np.arange(len(table.y)), taken)
     fitted = DecisionTreeClassifier(max_depth=6, min_samples_leaf=50, random_state=0)
@@ -112,12 +114,12 @@ def main(data: Path | None, streams: int, draws: int, sets: tuple[str, ...], qui
     if quick:
         streams, draws = 1, 2_000
     made = [
-        (make_game(name, data, estimator, quadratic), estimator, False)
+        (make_game(name, data, estimator, quadratic, quick), estimator, False)
         for name in sets or (SETS if data else SETS[:1])
         for estimator, quadratic in (("ipfi", False), ("isage", False), ("isage", True))
     ]
     if data and (not sets or "elec2" in sets):
-        made.append((make_game("elec2", data, "ipfi", False, ordered=True), "ipfi", True))
+        made.append((make_game("elec2", data, "ipfi", False, quick, ordered=True), "ipfi", True))
     if not sets:
         linear = linear_game()
         made.append(
@@ -126,7 +128,7 @@ def main(data: Path | None, streams: int, draws: int, sets: tuple[str, ...], qui
     report = Report("game", "α", "all", "worst", "low", "high", "width", "≥ .93")
     missed = 0
     for game, estimator, drifts in made:
-        for alpha, n in ((0.01, 2_500),) if quick else ((0.01, 2_500), (0.001, 7_000)):
+        for alpha, n in ((0.01, 600),) if quick else ((0.01, 2_500), (0.001, 7_000)):
             tally = looks(game, estimator, alpha, streams, n, draws, n // 2 if drifts else None)
             coverage = float(np.mean(tally.coverage))
             missed += coverage < 0.93

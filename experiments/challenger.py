@@ -72,7 +72,7 @@ def named(values: Array, limit: float | None) -> tuple[int | None, int]:
 @click.command(help=__doc__)
 @quick_option
 def main(quick: bool) -> None:
-    streams, length = (20, 500) if quick else (1_000, 10_000)
+    streams, length = (5, 500) if quick else (1_000, 10_000)
     null = Report("null streams", "limit", "wrong winner", "of", "looks each", "half the interval at the end")
     worst = 0.0
     kinds: list[tuple[str, Callable[[Rng, int], Array], float | None]] = [
@@ -98,7 +98,7 @@ def main(quick: bool) -> None:
             worst = max(worst, wrong / streams)
     Console(width=110).print(null)
 
-    streams, length = (5, 2_000) if quick else (100, 60_000)
+    streams, length = (2, 1_000) if quick else (100, 60_000)
     true = Report(
         "challenger's noise", "loss", "difference", "in SD", "found", "median records", "a single look"
     )

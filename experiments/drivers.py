@@ -131,17 +131,18 @@ def false(
 )
 @quick_option
 def main(data: Path | None, sets: tuple[str, ...], model: str, most: int, looks: int, quick: bool) -> None:
+    apart = APART
     if quick:
-        most, looks = 4_000, 1
+        most, looks, apart = 800, 1, 800
     chosen = sets or (*(SETS if data else ()), *(() if quick else AIRPORTS), "Bananas")
     report = Report("set", "estimator", "shown", "gain", "named", "named, with a gain", "looks", "noise: band", "named", "permuted: band", "named")  # fmt: skip
     missed = 0
     for name in chosen:
         rows, task = records(name, data, most)
         plain = messages(rows, task, model)
-        seeds = range(math.ceil(looks / (len(rows) // APART)))
-        noisy = [messages(with_noise(rows, seed), task, model, seed, APART) for seed in seeds]
-        mixed = [messages(permuted(rows, seed), task, model, seed, APART) for seed in seeds]
+        seeds = range(math.ceil(looks / (len(rows) // apart)))
+        noisy = [messages(with_noise(rows, seed), task, model, seed, apart) for seed in seeds]
+        mixed = [messages(permuted(rows, seed), task, model, seed, apart) for seed in seeds]
         for estimator in ("ipfi", "isage"):
             found = [
                 list(false([look for run in runs for look in run], estimator, noise))

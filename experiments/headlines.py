@@ -142,10 +142,10 @@ def growing(growth: float, streams: int, n: int) -> tuple[int, int, float]:
 @click.command(help=__doc__)
 @click.option("--streams", default=200, show_default=True, help="Of each kind.")
 @click.option("--records", default=20_000, show_default=True, help="Of each stream.")
-@click.option("--quick", is_flag=True, help="5 streams of 4,000 records.")
+@click.option("--quick", is_flag=True, help="3 streams of 2,000 records.")
 def main(streams: int, records: int, quick: bool) -> None:
     if quick:
-        streams, records = 5, 4_000
+        streams, records = 3, 2_000
     report = Report("streams", "what was said", "in")
     last, ever, shown = labels_at_random(streams, records)
     report.add_row("labels at random", "a driver, at the end", f"{last} of {streams}")

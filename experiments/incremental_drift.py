@@ -139,14 +139,14 @@ def draw(
     type=click.Choice(["function", "feature", "elec2"]),
     help="These alone.",
 )
-@click.option("--quick", is_flag=True, help="600 records a stream, 1 tree.")
+@click.option("--quick", is_flag=True, help="300 records a stream, 1 tree.")
 @click.option(
     "--plot", type=click.Path(file_okay=False, path_type=Path), help="Directory for a plot of each stream."
 )
 def main(data: Path | None, trees: int, only: tuple[str, ...], quick: bool, plot: Path | None) -> None:
     from river import forest, tree
 
-    n, trees = (600, 1) if quick else (20_000, trees)
+    n, trees = (300, 1) if quick else (20_000, trees)
     interval, half = n // 20, n // 2
     streams = drifts(n, data)
     (both, _, _), *_ = streams.values()

@@ -135,7 +135,7 @@ def main(
 ) -> None:  # fmt: skip
     from river import forest
 
-    n, trees, interval = (600, 1, 200) if quick else (20_000, trees, interval)
+    n, trees, interval = (300, 1, 100) if quick else (20_000, trees, interval)
     for name, (table, drift, _) in drifts(n, data).items():
         if only and not any(part in name for part in only):
             continue

@@ -172,7 +172,7 @@ def main(
 ) -> None:
     console, weeks = Console(), WEEKS
     if quick:
-        weekly, streams, weeks = (1_000,), 1, 4
+        weekly, streams, weeks = (500,), 1, 4
     if "nulls" in parts:
         report = Report("values", "records a week", "season", "alarms", "in N", "per N")
         for name, draw in DRAWS.items():

@@ -104,12 +104,12 @@ def empty(n: int) -> tuple[float, float, float]:
     return -0.3 * math.log(0.3) - 0.7 * math.log(0.7), frequencies, mean
 
 
-def attributed(pairs: int, loss: str, shift: float) -> np.ndarray[Any, Any]:
+def attributed(pairs: int, records: int, loss: str, shift: float) -> np.ndarray[Any, Any]:
     """Of each pair: change ÷ its ±, learning, concept ÷ change, and what independence and bins take off ÷ change."""
     found = []
     score = losses.get(loss)
     for seed in track(range(pairs), f"DBShap, {loss}", pairs, True):
-        before, after = stream(2_000, 2 * seed), stream(2_000, 2 * seed + 1)
+        before, after = stream(records, 2 * seed), stream(records, 2 * seed + 1)
         after = [(x, y + shift) for x, y in after]
         served = tuple([score(y, predict(x)) for x, y in rows] for rows in (before, after))
         change = dbshap(
@@ -132,8 +132,9 @@ def attributed(pairs: int, loss: str, shift: float) -> np.ndarray[Any, Any]:
 @click.command(help=__doc__)
 @click.option("--streams", default=200, show_default=True)
 @click.option("--records", default=8_000, show_default=True, help="Of a stream with a uniform reservoir.")
-@click.option("--quick", is_flag=True, help="2 streams of 500 records.")
+@click.option("--quick", is_flag=True, help="2 streams of 500 records, and 2 pairs of windows of 300.")
 def main(streams: int, records: int, quick: bool) -> None:
+    pairs, rows = (2, 300) if quick else (10 * streams, 2_000)
     if quick:
         streams, records = 2, 500
     report = Report("what", "of", "with", "without", "should be")
@@ -147,13 +148,13 @@ def main(streams: int, records: int, quick: bool) -> None:
     entropy, frequencies, mean = empty(20_000)
     report.add_row("empty model", "frequencies", f"{frequencies:.3f}", "", f"{entropy:.3f}")
     report.add_row("", "mean prediction", f"{mean:.3f}", "", f"{math.log(2.0):.3f}")
-    still = attributed(10 * streams, "squared", 0.0)
+    still = attributed(pairs, rows, "squared", 0.0)
     report.add_row(
         "DBShap, no drift", "changes within ±", f"{np.mean(np.abs(still[:, 0]) <= 1.0):.3f}", "", "0.95"
     )
     report.add_row("", "learning, largest", f"{np.abs(still[:, 1]).max():.1g}", "", "0")
     for loss in ("squared", "absolute", "huber"):
-        moved = attributed(max(streams // 4, 1), loss, 1.0)
+        moved = attributed(max(streams // 4, 1), rows, loss, 1.0)
         report.add_row("DBShap, truths + 1", f"{loss}: concept", f"{moved[:, 2].mean():.3f}", "", "1")
         report.add_row("", f"{loss}: independence and bins", f"{moved[:, 3].mean():+.3f}", "", "0")
     Console(width=120).print(report)

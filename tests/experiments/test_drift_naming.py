@@ -35,22 +35,12 @@ def explain(baseline, target, **arguments):
 def test_without_drift_the_values_are_0_on_average_and_no_larger_than_their_errors(first, second):
     """Also in windows of unequal size, where what fits its own rows too well would pass for a concept."""
     rng = np.random.default_rng(7)
-    changes = [explain(window(rng, first), window(rng, second), seed=seed) for seed in range(100)]
+    changes = [explain(window(rng, first), window(rng, second), seed=seed) for seed in range(40)]
     for i in (0, 1):
         z = np.array([change.joint.players[i].value / change.joint.players[i].std for change in changes])
         assert abs(z.mean()) <= 3.0 / np.sqrt(len(z))
         assert z.std() == pytest.approx(1.0, abs=0.25)
-    # 5 % of 100; 11 and more have a chance of 1 %.
-    assert sum(bool(change.causes) for change in changes) <= 10
-
-
-def test_a_tree_of_half_of_the_baseline_sees_no_drift_in_a_long_target():
-    rng = np.random.default_rng(8)
-    changes = [
-        dbshap(window(rng, 400), window(rng, 3_000), factorisation="joint", seed=seed) for seed in range(30)
-    ]
-    z = np.array([change.joint.concept.value / change.joint.concept.std for change in changes])
-    assert abs(z.mean()) <= 3.0 / np.sqrt(len(z))
+    # 5 % of 40; 6 and more have a chance of 1 %.
     assert sum(bool(change.causes) for change in changes) <= 5
 
 
