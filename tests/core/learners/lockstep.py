@@ -1,7 +1,8 @@
 """A learner beside river, record by record, with no tolerance; or beside what river has once said.
 
-River decides how long it takes. So each case has two tests: the one with river is `slow`, the other holds the learner's predictions against
-the digest of those that river gave. ``LOCKSTEP_RECORD=1 python -m pytest tests/core/learners -m slow`` writes the digests anew.
+River decides how long it takes. So each case has two tests: the one with river is `slow`, and river takes part in the first half of the stream alone;
+both hold all predictions of the learner against the digest of those that river gave. ``LOCKSTEP_RECORD=1 python -m pytest tests/core/learners -m slow``
+writes the digests anew, with river all the time.
 """
 
 import hashlib
@@ -24,9 +25,9 @@ DIGESTS = Path(__file__).with_name("digests.json")
 """Of the predictions for each case, if ``RECORDS`` is what it is by default."""
 
 
-def records(forest: Mapping[str, Any]) -> int:
-    """Of a case of a forest with these parameters: half of them where its trees are ten or more, for river's speed decides how long it takes."""
-    return RECORDS // (2 if forest.get("n_models", 10) > 9 else 1)
+def records(kind: str, parameters: Mapping[str, Any]) -> int:
+    """Of a case: half of them for a forest of ten trees or more, for river's speed decides how long it takes."""
+    return RECORDS // (2 if kind == "forest" and parameters.get("n_models", 10) > 9 else 1)
 
 
 Labelled = tuple[dict[str, Any], Any, float]
@@ -106,20 +107,27 @@ def run(
     learner_of: Callable[[Any, Task], Learner | None],
     task: Task,
     stream: Iterable[Labelled],
-    beside: bool = True,
+    share: float = 1.0,
 ) -> tuple[Learner, Any, str]:
-    """The learner after the whole stream, river if it is ``beside``, and the digest of the predictions, each of which was then river's.
+    """The learner and river after a ``share`` of the stream, in which each prediction was river's, and the digest of all the learner's predictions.
 
-    The learner is stored and restored every ``RECORDS`` // 7 records.
+    The learner is stored and restored every ``RECORDS`` // 7 records, and after that share.
     """
-    river = wrap(make(), task) if beside else None
-    learner = learner_of(make(), task)
-    assert learner is not None, "river itself would learn"
+
+    def fresh() -> Learner:
+        learner = learner_of(make(), task)
+        assert learner is not None, "river itself would learn"
+        return learner
+
+    stream = list(stream)
+    together = int(share * len(stream))
+    river = wrap(make(), task) if together else None
+    learner = both = fresh()
     digest = hashlib.blake2b(digest_size=16)
     for at, record in enumerate(stream):
-        if at % (RECORDS // 7) == 0:
-            fresh = learner_of(make(), task)
-            assert fresh is not None
-            learner = stored(learner, fresh)
-        digest.update(repr(step(learner, river, record, at)).encode())
-    return learner, river, digest.hexdigest()
+        if at % (RECORDS // 7) == 0 or at == together:
+            learner = stored(learner, fresh())
+        digest.update(repr(step(learner, river if at < together else None, record, at)).encode())
+        if at == together - 1:
+            both = learner
+    return both, river, digest.hexdigest()

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -15,8 +16,8 @@ from river.tree.splitter import EBSTSplitter, QOSplitter, TEBSTSplitter
 
 from explain_core.engine.trees import rounded
 from explain_core.learners.tree import tree_learner
-from tests.core.learners.lockstep import RECORDS, Labelled, mixed, records, run
-from tests.core.learners.tree_state import TargetReader, assert_forest, assert_generator, of_river
+from tests.core.learners.lockstep import Labelled, mixed, records, run
+from tests.core.learners.tree_state import TargetReader, assert_same, of_river
 
 
 def named(stream: Any, n: int) -> Iterator[Labelled]:
@@ -138,78 +139,39 @@ FORESTS: dict[str, dict[str, Any]] = {
         "drift_detector": drift.NoDrift(),
     },
 }
-MODELS_OF_LINES: list[Callable[[], Any]] = [
-    lambda: tree.HoeffdingTreeRegressor(leaf_prediction="model"),
-    lambda: tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="model", seed=1),
-    lambda: forest.ARFRegressor(leaf_prediction="model", n_models=3, seed=1),
-]
-CASES = [
-    *[("eager", stream) for stream in STREAMS],
-    *[(parameters, stream) for parameters in TREES if parameters != "eager" for stream in ("tied", "planes")],
-    *[(parameters, stream) for parameters in MEANS for stream in NOMINAL],
-]
-
-
-@pytest.mark.parametrize(("parameters", "stream"), CASES)
-def test_a_hoeffding_tree_regressor_is_rivers(parameters: str, stream: str, lockstep: Any) -> None:
-    for learner, river in lockstep(
-        lambda: tree.HoeffdingTreeRegressor(**(TREES | MEANS)[parameters]),
-        tree_learner,
-        "regression",
-        (STREAMS | NOMINAL)[stream](RECORDS),
-    ):
-        assert TargetReader(learner).tree(0) == of_river(river.wrapped._root)
-        assert river.wrapped.n_leaves > 2 or parameters == "default"
+KINDS: dict[str, tuple[Any, dict[str, dict[str, Any]]]] = {
+    "tree": (tree.HoeffdingTreeRegressor, TREES | MEANS),
+    "adaptive tree": (tree.HoeffdingAdaptiveTreeRegressor, ADAPTIVE),
+    "forest": (partial(forest.ARFRegressor, seed=7), FORESTS),
+}
+QUICK = "weighted, quick to drift"
+CASES = {
+    "tree": [("eager", stream) for stream in STREAMS]
+    + [(name, stream) for name in TREES if name != "eager" for stream in ("tied", "planes")]
+    + [(name, stream) for name in MEANS for stream in NOMINAL],
+    "adaptive tree": [(name, stream) for name in ADAPTIVE for stream in ("turning", "drifting")]
+    + [("restless", stream) for stream in ("missing, late", "weighted", "tied")]
+    + [("restless, means", stream) for stream in NOMINAL],
+    "forest": [(name, "drifting") for name in FORESTS]
+    + [("default", "missing, late"), ("default", "rising"), (QUICK, "turning"), (QUICK, "tied")]
+    + [("means", stream) for stream in NOMINAL],
+}
 
 
 @pytest.mark.parametrize(
-    ("parameters", "stream"),
-    [
-        *[(parameters, stream) for parameters in ADAPTIVE for stream in ("turning", "drifting")],
-        *[("restless", stream) for stream in ("missing, late", "weighted", "tied")],
-        *[("restless, means", stream) for stream in NOMINAL],
-    ],
+    ("kind", "parameters", "stream"), [(kind, *case) for kind in CASES for case in CASES[kind]]
 )
-def test_a_hoeffding_adaptive_tree_regressor_is_rivers(parameters: str, stream: str, lockstep: Any) -> None:
-    for learner, river in lockstep(
-        lambda: tree.HoeffdingAdaptiveTreeRegressor(**ADAPTIVE[parameters]),
-        tree_learner,
-        "regression",
-        (STREAMS | NOMINAL)[stream](RECORDS),
-    ):
-        model, arrays = river.wrapped, learner.arrays
-        assert TargetReader(learner).tree(0) == of_river(model._root)
-        assert_generator(learner, model)
-        made, switched, pruned = arrays["counters"][0].tolist()
-        assert (made, switched, pruned) == (
-            model.n_alternate_trees,
-            model.n_switch_alternate_trees,
-            model.n_pruned_alternate_trees,
-        )
-        assert min(made, switched, pruned) > 0 or (parameters, stream) != ("restless", "turning")
-
-
-@pytest.mark.parametrize(
-    ("parameters", "stream"),
-    [
-        *[(parameters, "drifting") for parameters in FORESTS],
-        *[("default", stream) for stream in ("missing, late", "rising")],
-        *[("weighted, quick to drift", stream) for stream in ("turning", "tied")],
-        *[("means", stream) for stream in NOMINAL],
-    ],
-)
-def test_an_adaptive_random_forest_regressor_is_rivers(parameters: str, stream: str, lockstep: Any) -> None:
-    stream_of = (STREAMS | NOMINAL)[stream](records(FORESTS[parameters]))
-    for learner, river in lockstep(
-        lambda: forest.ARFRegressor(seed=7, **FORESTS[parameters]),
-        tree_learner,
-        "regression",
-        ((x, y, 1.0) for x, y, _ in stream_of),  # river's forests know no weight
-    ):
-        found = assert_forest(learner, river.wrapped, TargetReader(learner).tree)
-        norms = [[norm.n, norm.mean.get(), norm._S] for norm in river.wrapped._drift_norm]
-        assert learner.arrays["norms"].tolist() == norms
-        assert min(found) > 0 or (parameters, stream) != ("weighted, quick to drift", "turning")
+def test_a_tree_or_forest_of_numbers_is_rivers(
+    kind: str, parameters: str, stream: str, lockstep: Any
+) -> None:
+    make, known = KINDS[kind]
+    stream_of: Any = (STREAMS | NOMINAL)[stream](records(kind, known[parameters]))
+    if kind == "forest":
+        stream_of = ((x, y, 1.0) for x, y, _ in stream_of)  # river's forests know no weight
+    for learner, river in lockstep(lambda: make(**known[parameters]), tree_learner, "regression", stream_of):
+        happened = assert_same(learner, river.wrapped)
+        assert kind != "tree" or river.wrapped.n_leaves > 2 or parameters == "default"
+        assert stream != "turning" or parameters not in ("restless", QUICK) or min(happened) > 0
 
 
 @given(st.floats(allow_nan=False), st.integers(0, 22))
@@ -267,17 +229,6 @@ def test_a_string_that_a_linear_regression_would_get_is_refused_and_nothing_else
         learner.learn({"a": 1.0, "b": "red"}, 2.0)
     learner.learn({"a": 2.0}, 3.0)
     assert learner.predict({"a": 1.5}) > 0.0
-
-
-@pytest.mark.parametrize("make", MODELS_OF_LINES, ids=["tree", "adaptive tree", "forest"])
-def test_the_order_of_one_sum_is_noticed(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    def backwards(model: Any, x: dict[str, Any]) -> Any:
-        return predict(model, dict(reversed(x.items())))
-
-    predict = linear_model.LinearRegression.predict_one
-    monkeypatch.setattr(linear_model.LinearRegression, "predict_one", backwards)
-    with pytest.raises(AssertionError, match="record"):
-        run(make, tree_learner, "regression", STREAMS["friedman"](300))
 
 
 def test_the_order_of_the_factors_of_a_variance_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Trees as plain values, node by node: those of river, and those in a learner's arrays."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from river.stats import Var
@@ -20,25 +20,27 @@ def of_river(node: Any) -> Any:
     return (*of_leaf(node), of_monitor(node))
 
 
-def assert_generator(learner: TreeLearner, model: Any) -> None:
-    """Both have drawn alike."""
-    words = model._rng.getstate()[1]
-    arrays = learner.arrays
-    assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
-
-
-def assert_forest(learner: TreeLearner, model: Any, tree: Callable[[int], Any]) -> list[int]:
-    """A forest is river's, and what grows in the background of its members; ``tree`` gives that of a place. Returns the numbers of warnings and drifts."""
-    for i, member in enumerate(model):
-        foreground, background = learner.arrays["members"][i]
-        assert tree(foreground) == of_river(member._root)
-        other = model._background and model._background[i]
-        assert (background >= 0) == bool(other)
-        if other:
-            assert tree(background) == of_river(other._root)
-    assert_generator(learner, model)
-    found = [model.n_warnings_detected(), model.n_drifts_detected()]
-    assert learner.arrays["counters"].sum(axis=0).tolist() == found
+def assert_same(learner: TreeLearner, model: Any) -> list[int]:
+    """A tree or forest is river's node by node, with what grows in the background and all that was drawn; returns the counts of what happened to it."""
+    reader, arrays = (TargetReader if learner.task == "regression" else Reader)(learner), learner.arrays
+    found = []
+    if hasattr(model, "_root"):
+        assert reader.tree(0) == of_river(model._root)
+        if hasattr(model, "_rng"):
+            found = [model.n_alternate_trees, model.n_switch_alternate_trees, model.n_pruned_alternate_trees]
+    else:
+        for i, member in enumerate(model):
+            for row, tree in zip(
+                arrays["members"][i], (member, model._background and model._background[i]), strict=True
+            ):
+                assert reader.tree(row) == of_river(tree._root) if tree else row < 0
+        found = [model.n_warnings_detected(), model.n_drifts_detected()]
+        for norm, own in zip(getattr(model, "_drift_norm", ()), arrays["norms"].tolist(), strict=True):
+            assert own == list(of_var(norm))
+    if hasattr(model, "_rng"):
+        words = model._rng.getstate()[1]
+        assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
+        assert arrays["counters"].sum(axis=0).tolist()[: len(found)] == found
     return found
 
 
