@@ -95,14 +95,12 @@ def archive(*members, compressed=zipfile.ZIP_DEFLATED):
 
 
 def bomb():
-    """A member of 2 GB of zeros, in 2 MB."""
+    """A member of more than 1 GiB, by what the archive says of it."""
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as found:
-        found.writestr("schema.json", "{}")
-        with found.open("zeros.npy", "w", force_zip64=True) as member:
-            block = bytes(2**24)
-            for _ in range(65):
-                member.write(block)
+    with zipfile.ZipFile(file, "w") as found:
+        for name in ("schema.json", "zeros.npy"):
+            found.writestr(name, "{}")
+        found.filelist[-1].file_size = 2**30
     return file.getvalue()
 
 
@@ -336,10 +334,10 @@ def graph(nodes, x, y, given):
 
 
 @pytest.mark.parametrize(
-    "make, words", [(endless, "graph without end"), (enormous, "more than 8 GiB of memory")]
+    "make, seconds, words", [(endless, 3, "graph without end"), (enormous, 30, "more than 8 GiB of memory")]
 )
-def test_a_graph_without_an_end_or_of_any_size_is_refused(make, words, tmp_path, monkeypatch):
-    monkeypatch.setattr(trial, "MAX_SECONDS", 10)
+def test_a_graph_without_an_end_or_of_any_size_is_refused(make, seconds, words, tmp_path, monkeypatch):
+    monkeypatch.setattr(trial, "MAX_SECONDS", seconds)
     path = tmp_path / "model"
     path.write_bytes(make())
     with pytest.raises(ArtefactError, match=words):
@@ -360,10 +358,6 @@ def test_a_file_of_which_a_process_dies_is_refused(tmp_path):
             time.sleep(0.05)
         with pytest.raises(ArtefactError, match="died of SIGSEGV"):
             loading.result()
-
-
-def test_the_list_is_long_enough():
-    assert len(FILES) >= 50
 
 
 @pytest.mark.parametrize("name", FILES)
