@@ -155,9 +155,10 @@ def unlike(y, prediction):
     return math.sqrt(abs(prediction - y) if isinstance(prediction, float) else 1.0 - prediction.get(y, 0.0))
 
 
-@pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize(
-    "m, own", [(1, []), (3, []), (3, [unlike])], ids=["1", "3", "3, a loss of one's own"]
+    ("name", "m", "own"),
+    [(name, m, []) for name in LEARNERS for m in (1, 3)]
+    + [(name, 3, [unlike]) for name in ("adaptive", "regression forest", "softmax", "mixture, regression")],
 )
 def test_compiled_code_gives_the_bits_of_the_model_while_it_learns(name, m, own):
     model = made(name)
