@@ -41,9 +41,9 @@ class Drawn(GeometricReservoir):
 
 
 @functools.cache
-def raw_values(alpha, steps=STEPS, kind="geometric", scale=static):
-    """The raw value after so many explained records, of each of many independent streams."""
-    values = np.empty(SEEDS)
+def increments(kind="geometric", scale=static):
+    """Those of each record of each of many independent streams, streams × steps."""
+    found = np.empty((SEEDS, STEPS))
     for seed in range(SEEDS):
         c = 1.0
         slots = derive_seed(seed, "reservoir")
@@ -54,15 +54,22 @@ def raw_values(alpha, steps=STEPS, kind="geometric", scale=static):
         )
         pfi = IncrementalPFI(
             lambda x: (c * x["a"]) ** 2 + 3.0 * c,  # noqa: B023
-            task="regression", losses=answer, alpha=alpha, reservoir=reservoir, n_samples=1, seed=seed,
+            task="regression", losses=answer, alpha=0.1, reservoir=reservoir, n_samples=1, seed=seed,
         )  # fmt: skip
-        draws = np.random.Generator(np.random.PCG64(seed)).normal(size=SIZE + steps).tolist()
+        draws = np.random.Generator(np.random.PCG64(seed)).normal(size=SIZE + STEPS).tolist()
         for step, a in enumerate(draws, start=1 - SIZE):
             c = scale(step)
             pfi.explain_one({"a": a}, 0.0, 0.5 * (c * a) ** 2)
             reservoir.add({"a": a})
-        values[seed] = pfi.raw[0, 0]
-    return values
+            if step > 0:
+                found[seed, step - 1] = pfi.increments[0, 0]
+        assert pfi.raw[0, 0] == pytest.approx(weights(0.1) @ found[seed])
+    return found
+
+
+def raw_values(alpha, steps=STEPS, kind="geometric", scale=static):
+    """The raw value after so many explained records, of each stream."""
+    return increments(kind, scale)[:, :steps] @ weights(alpha, steps)
 
 
 def scales(scale, steps=STEPS):
