@@ -111,10 +111,10 @@ def test_the_feature_by_which_rows_were_drawn_comes_before_what_merely_depends_o
 def test_without_a_difference_hardly_ever_a_feature_is_named(n):
     named = [
         seed
-        for seed in range(60)
+        for seed in range(25)
         if compared(window(2 * seed + 100, n), window(2 * seed + 101, n)).differences
     ]
-    assert len(named) <= 3, named
+    assert len(named) <= 1, named
 
 
 def test_the_part_of_the_risk_is_what_the_shares_of_the_values_make():
@@ -192,7 +192,7 @@ def test_where_the_concept_changed_is_said(hit, feature, value):
 
 
 def test_a_concept_that_changed_everywhere_changed_nowhere_most():
-    hits = np.random.default_rng(5).random((20, N)) < 0.2
+    hits = np.random.default_rng(5).random((8, N)) < 0.2
     targets = [window(2) for _ in hits]
     for target, hit in zip(targets, hits, strict=True):
         target["y"] = [1 - y if turned else y for y, turned in zip(target["y"], hit, strict=True)]

@@ -1,5 +1,6 @@
 """iPFI against importances that are known by hand."""
 
+import functools
 import itertools
 import math
 
@@ -39,11 +40,17 @@ def granted(x):
     return int(low <= x["salary"] <= low + 50_000)
 
 
+@functools.cache
+def loans(n):
+    stream = list(itertools.islice(synth.Agrawal(classification_function=1, seed=1), n))
+    assert all(granted(x) == y for x, y in stream)
+    return stream
+
+
 @pytest.mark.parametrize("reservoir", ["geometric", "uniform"])
 def test_on_agrawal_age_and_salary_carry_the_importance_of_the_paper(reservoir):
     """Three ages of equal weight, a salary band of 5/13 each: age 2/3 · 20/39 ≈ 0.3419, salary 2 · 5/13 · 8/13 ≈ 0.4734."""
-    stream = list(itertools.islice(synth.Agrawal(classification_function=1, seed=1), 6_000))
-    assert all(granted(x) == y for x, y in stream)
+    stream = loans(3_000)
     pfi = IncrementalPFI(lambda x: {granted(x): 1.0}, losses="zero_one", alpha=None, reservoir=reservoir)
     found = follow(pfi, stream).explanation.importance()
     for name, truth in (("age", 2 / 3 * 20 / 39), ("salary", 80 / 169)):
@@ -115,9 +122,9 @@ def test_raw_and_corrected_values_differ_by_the_weight_of_the_start():
 
 
 def deviations(kind):
-    """Median stated standard error over 100 streams, and what it is: ten draws a record of ten shared rows."""
+    """Median stated standard error over 60 streams, and what it is: ten draws a record of ten shared rows."""
     stated, values = [], []
-    for seed in range(100):
+    for seed in range(60):
         reservoir = GeometricReservoir(10, seed)
         reservoir.kind = kind
         pfi = IncrementalPFI(
@@ -196,16 +203,16 @@ def test_the_ratio_is_that_of_the_smoothed_losses_with_the_band_of_the_delta_met
 def test_the_band_of_the_ratio_covers_the_truth():
     """f = a, y = a + e: the copies err by 2 s² + τ², the model by τ²."""
     truth, inside = (2 * 1.0 + 0.49) / 0.49, 0
-    for seed in range(60):
+    for seed in range(40):
         rng = np.random.Generator(np.random.PCG64(seed))
         pfi = IncrementalPFI(
             lambda x: x["a"], task="regression", alpha=0.01, kind="ratio", size=50, seed=seed
         )
-        for a, e in rng.normal(size=(650, 2)).tolist():
+        for a, e in rng.normal(size=(560, 2)).tolist():
             pfi.explain_one({"a": a}, a + 0.7 * e)
         found = pfi.explanation.importance()["a"]
         inside += found.low <= truth <= found.high
-    assert 51 <= inside <= 60
+    assert 35 <= inside <= 40
 
 
 def test_the_ratio_is_one_where_a_feature_is_not_used_and_unknown_while_nothing_was_wrong():

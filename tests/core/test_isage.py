@@ -1,13 +1,10 @@
 """iSAGE against Shapley values that are known by hand."""
 
-import itertools
-
 import numpy as np
 import pytest
-from river.datasets import synth
 
 from explain_core.importance.isage import IncrementalSAGE
-from tests.core.test_ipfi import FEATURES, follow, granted, linear, linear_stream
+from tests.core.test_ipfi import FEATURES, follow, granted, linear, linear_stream, loans
 
 GAIN = {name: coefficient**2 * sd**2 for name, (coefficient, sd) in FEATURES.items()}
 """β² s² of each feature: its SAGE value under squared loss, as the features are independent."""
@@ -61,15 +58,15 @@ def test_against_the_reservoir_no_feature_pays_for_the_draws(m):
 def test_pairs_are_unbiased_for_ignored_features_and_vary_less_than_one_draw():
     """Issue 4: two-draw iSAGE (brier, squared) against m = 1 on streams of 500 records."""
     pairs, single = (
-        np.array([of_linear(500, seed, n_samples=m, empty="ema").values[0] for seed in range(40)])
+        np.array([of_linear(500, seed, n_samples=m, empty="ema").values[0] for seed in range(12)])
         for m in (None, 1)
     )
-    assert abs(pairs[:, 2].mean()) < 4 * pairs[:, 2].std() / np.sqrt(40)
+    assert abs(pairs[:, 2].mean()) < 4 * pairs[:, 2].std() / np.sqrt(12)
     assert (pairs.std(axis=0) < single.std(axis=0)).all()
 
 
 def test_brier_pairs_are_unbiased_for_ignored_features_on_agrawal():
-    stream = list(itertools.islice(synth.Agrawal(classification_function=1, seed=1), 3_000))
+    stream = loans(1_500)
 
     def model(x):
         p = 0.9 if granted(x) else 0.2
@@ -86,18 +83,6 @@ def test_brier_pairs_are_unbiased_for_ignored_features_on_agrawal():
         if name not in ("age", "salary"):
             assert abs(found.value) <= 1.96 * found.std
             assert single.importance()[name].value < -1.96 * single.importance()[name].std
-
-
-def test_on_agrawal_age_and_salary_carry_the_importance():
-    stream = itertools.islice(synth.Agrawal(classification_function=1, seed=1), 1_500)
-    sage = IncrementalSAGE(lambda x: {granted(x): 0.9, 1 - granted(x): 0.1}, alpha=None, seed=1)
-    explanation = follow(sage, stream).explanation
-    (first, age), (second, salary) = explanation.top(2)
-    assert {first, second} == {"age", "salary"}
-    others = explanation.top(9)[2:]
-    assert min(age.value - 1.96 * age.std, salary.value - 1.96 * salary.std) > 5 * max(
-        abs(importance.value) for _, importance in others
-    )
 
 
 def test_a_group_gets_the_sum_of_its_members_where_they_do_not_interact():
