@@ -10,6 +10,7 @@ import json
 import random
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from confluent_kafka import TopicPartition
@@ -17,6 +18,8 @@ from confluent_kafka import TopicPartition
 from benchmarks import KEY_FILE
 from benchmarks.oracle import Stream, chain, compare, first
 from explain_sidecar.errors import UserError
+from explain_sidecar.fold.messages import Output
+from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.fold.versions import Find
 from explain_sidecar.formats.schemas import Fetch
@@ -49,11 +52,16 @@ TINY: dict[str, Any] = {
 }
 """Settings under which a record takes a tenth of a millisecond, and snapshots are frequent."""
 
+SETTINGS = Settings(**TINY)
+
 PATIENCE = 2_000
 """Turns after which a worker that has not caught up never will."""
 
 TURN_SECONDS = 0.02
 """What a turn takes beside the looks at the clock, where a worker is waited for."""
+
+AWAY_SECONDS = 11.0
+"""Longer than the session, and than a transaction may be open."""
 
 MAX_ENDED = 20
 """Workers that have ended by themselves, after which no other will do better."""
@@ -89,7 +97,7 @@ class Running:
 class Driver:
     """A cluster with the topics of these settings, and workers by slot. ``ended`` says why workers have ended by themselves."""
 
-    settings: Settings = field(default_factory=lambda: Settings(**TINY))
+    settings: Settings = SETTINGS
     partitions: int = 2
     tick: float = 1e-4
     workers: dict[int, Running] = field(default_factory=dict)
@@ -205,7 +213,10 @@ class Driver:
         for _ in range(PATIENCE):
             self.turn(0)
             self.cluster.clock.sleep(TURN_SECONDS)
+            if not self.workers:
+                break
         assert not self.workers
+        self.cluster.clock.sleep(AWAY_SECONDS)
         return self.ended[before:]
 
     # --- what has become of it -------------------------------------------------------------------------------------
@@ -253,13 +264,47 @@ class Driver:
             published = self.published(partition)
             found += chain(self.settings, partition, published["explanations"])
             records = self.inputs(partition)[: max(0, offset)]
-            found += compare(
-                first(self.settings, partition, explanations, inputs),
-                envelope,
-                records,
-                place,
-                published,
-                self.fetch,
-                self.models,
-            )
+            state = self._folded(partition, records, explanations, inputs)
+            found += compare(state, envelope, records, place, published, self.fetch, self.models)
         return found
+
+    def _folded(
+        self,
+        partition: int,
+        records: list[InputRecord],
+        explanations: dict[int, Stream],
+        inputs: dict[int, list[InputRecord]],
+    ) -> Any:
+        """What folds these records; most runs of a test have the same ones, which need not be folded again for each."""
+        state = partial(first, self.settings, partition, explanations, inputs)
+        if (self.fetch, self.models) != (Driver.fetch, Driver.models):
+            return state()
+        key = (
+            self.settings.model_dump_json(),
+            partition,
+            len(records),
+            str(explanations[partition][:1]),
+            *map(tuple, inputs.values()),
+        )
+        if key not in _FOLDED:
+            if len(_FOLDED) > MOST_FOLDED:
+                _FOLDED.clear()
+            _FOLDED[key] = Folded(state(), records)
+        return _FOLDED[key]
+
+
+class Folded:
+    """What the fold gives of some records: to ``compare`` it is a ``PartitionState``."""
+
+    def __init__(self, state: PartitionState, records: list[InputRecord]) -> None:
+        self.partition = state.partition
+        self._outputs = {record.offset: state.step(record) for record in records}
+        self.next_offset, self.fold_digest, self.chains = state.next_offset, state.fold_digest, state.chains
+
+    def supplied(self, record: InputRecord, *_: Any) -> list[Output]:
+        return self._outputs[record.offset]
+
+
+MOST_FOLDED = 100
+
+_FOLDED: dict[tuple[Any, ...], Folded] = {}

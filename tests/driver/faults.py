@@ -1,27 +1,22 @@
 """What may happen to a worker at one of its client calls."""
 
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError
 
 from explain_sidecar.settings import Settings
-from tests.driver.driver import Driver
+from tests.driver.driver import AWAY_SECONDS, Driver
 from tests.driver.log import Where
-from tests.driver.process import Client, Fault
+from tests.driver.process import Client, Fault, Process
 from tests.driver.producer import Producer
-
-AWAY_SECONDS = 11.0
-"""Longer than the session, and than a transaction may be open."""
 
 MANY = 10_000
 """More calls than a worker of these tests makes."""
 
 PRODUCER = ("init_transactions", "send_offsets_to_transaction", "commit_transaction", "abort_transaction")
 """Calls whose answer can get lost, though the broker has done what was asked."""
-
-READ = ("poll", "consume", "assign", "get_watermark_offsets")
 
 Kind = Callable[[Driver], Fault]
 
@@ -39,9 +34,9 @@ When = Callable[[Moment], bool]
 """Whether a fault at this moment is another than those before it."""
 
 
-def seldom_read(moment: Moment) -> bool:
-    """Every call that may change something, and one in five of those that read: what came before is read in a loop of six calls."""
-    return moment.new or moment.name not in READ or moment.number % 5 == 0
+def some(which: int) -> When:
+    """Each call after which the cluster is another, and one in five of the others: of five faults each has others."""
+    return lambda moment: moment.new or moment.number % 5 == which
 
 
 def new(moment: Moment) -> bool:
@@ -71,6 +66,35 @@ def noted(driver: Driver) -> tuple[dict[int, Fault], list[Moment]]:
         before[0] = state
 
     return dict.fromkeys(range(MANY), note), found
+
+
+def at_each(
+    kind: Kind, when: When, began: Callable[[], Any], end: Callable[[Any], None], slot: int = 0
+) -> Iterator[tuple[Any, str]]:
+    """A run for each call of a worker at which this happens, after one in which nothing does: the driver, and what was called.
+
+    Each begins as ``began`` says, with this worker or before it, and goes on as ``end`` does."""
+
+    def run(happens: dict[int, Fault], driver: Driver) -> Process:
+        if slot in driver.workers:
+            process: Process = driver.workers[slot].process
+            process.faults.update(happens)
+        else:
+            process = driver.start(slot, faults=happens).process
+        end(driver)
+        return process
+
+    driver = began()
+    happens, moments = noted(driver)
+    run(happens, driver)
+    assert driver.differences() == [] and driver.ended == []
+    number = 0
+    for number, name, *_ in filter(when, moments):
+        driver = began()
+        process = run({number: kind(driver)}, driver)
+        assert process.calls[number] == name and number not in process.faults
+        yield driver, f"{name}, call {number}"
+    assert number, "nothing happened"
 
 
 def nothing(driver: Driver) -> Fault:

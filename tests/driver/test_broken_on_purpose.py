@@ -4,6 +4,7 @@ The same with a broker: tests/crash/test_broken_on_purpose.py.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from explain_sidecar.settings import Settings
 from tests.crash.sabotage import SABOTAGE, no_repair_of_outputs
 from tests.driver import faults
 from tests.driver.driver import TINY, Driver, Stuck, values
-from tests.driver.test_every_call import began, end, moments
+from tests.driver.test_every_call import began, end
 
 TOUCHED: list[tuple[Any, str]] = [
     (Transaction, "commit"),
@@ -46,16 +47,11 @@ def at_each(kind: faults.Kind, name: str, two: bool = False) -> Scenario:
     """A fault at each call of a name; the first run that goes wrong."""
 
     def scenario() -> list[str]:
-        for number, *_ in filter(faults.at(name), moments(two)):
-            driver = began(two)
-            driver.start(faults={number: kind(driver)})
-            try:
-                end(driver)
-            except Stuck as error:
-                return [str(error)]
-            if driver.differences():
-                return driver.differences()
-        return []
+        try:
+            runs = faults.at_each(kind, faults.at(name), partial(began, two), end)
+            return next(filter(None, (driver.differences() for driver, _ in runs)), [])
+        except Stuck as error:
+            return [str(error)]
 
     return scenario
 
@@ -150,14 +146,13 @@ def deleted_under_way() -> list[str]:
 
 
 def ends_late() -> list[str]:
-    """Connections break in commits, and each EndTxn that was sent over them arrives some calls later."""
-    for number, *_ in filter(faults.at("commit_transaction"), moments(two=False)):
-        for later in range(1, 25):
-            driver = began()
-            driver.start(faults={number: faults.delayed_end(later)(driver)})
-            end(driver)
+    """Connections break in commits, librdkafka asks again, and the EndTxn that was sent over each arrives so many calls later."""
+    for later in range(1, 25, 3):
+        runs = faults.at_each(faults.delayed_end(later), faults.at("commit_transaction"), began, end)
+        for driver, call in runs:
             if driver.cluster.late_ends:
                 return ["a late end ended another transaction"]
+            assert driver.differences() == [] and driver.ended == [], call
     return []
 
 

@@ -98,6 +98,8 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
     "drift.on_alarm": (merged(DRIFT, ALARMS), {"drift": {"on_alarm": True}}, {"drift"}),
     "drift off": (DRIFT, {"drift": {"enabled": False}}, set()),
     "something else, while there is drift": (DRIFT, {"emit": {"every": 2}}, set()),
+    "rows on": ({}, {"rows": {"enabled": True}}, set()),
+    "predictions on": ({}, {"predictions": {"enabled": True}}, set()),
     "partial_dependence.points": (
         {"partial_dependence": {"features": ["a"]}}, {"partial_dependence": {"points": 5}}, {"partial dependence"},
     ),
@@ -283,14 +285,22 @@ def differences(
     return found + compare(oracle, envelope, driver.inputs(partition)[:offset], place, oracle_outputs)
 
 
+COUNT = 80
+"""Records before a change, and after it."""
+
+
 def changed(before: Settings, after: Settings, *, crash: bool = False) -> tuple[Driver, int]:
     """A partition whose settings change, after a clean stop or in the middle; and the offset at which they do."""
-    outputs = Settings(**merged(before.model_dump(exclude_unset=True), {"alarms": after.alarms.model_dump()}))
-    driver = Driver(outputs if after.alarms.enabled else before, partitions=1)
-    driver.feed(0, records(200, 1))
+    more = {
+        name: {"enabled": True}
+        for name in ("alarms", "rows", "predictions")
+        if getattr(after, name).enabled and not getattr(before, name).enabled
+    }
+    driver = Driver(Settings(**merged(before.model_dump(exclude_unset=True), more)), partitions=1)
+    driver.feed(0, records(COUNT, 1))
     if crash:
         driver.start(0, before)
-        while driver.committed()[0] < 120:
+        while driver.committed()[0] < 50:
             driver.turn(0)
         driver.kill(0)
         driver.cluster.clock.sleep(11)
@@ -298,7 +308,7 @@ def changed(before: Settings, after: Settings, *, crash: bool = False) -> tuple[
     else:
         assert driver.run_to_end(before) == []
     offset = driver.committed()[0]
-    driver.feed(0, records(200, 2))
+    driver.feed(0, records(COUNT, 2))
     assert driver.run_to_end(after) == []
     return driver, offset
 
@@ -328,7 +338,7 @@ def test_after_a_crash_the_replay_is_under_the_settings_of_before(change):
     base, what, _ = KEPT[change]
     before, after = settings_of(base), settings_of(merged(merged({}, base), what))
     driver, offset = changed(before, after, crash=True)
-    assert offset < 200
+    assert offset < COUNT
     assert differences(driver, before, [(offset, after)]) == []
 
 
@@ -339,11 +349,11 @@ def test_an_output_that_is_off_for_an_epoch_doubles_and_misses_nothing(crash):
     on = merged(off.model_dump(exclude_unset=True), {"predictions": {"enabled": True}})
     before, again = Settings(**on), Settings(**merged(on, {"emit": {"every": 2}}))
     driver, offset = changed(before, off, crash=crash)
-    driver.feed(0, records(200, 3))
+    driver.feed(0, records(COUNT, 3))
     assert driver.run_to_end(again) == []
     told = [json.loads(value or b"")["epoch"] for _, value, _ in driver.published(0)["predictions"]]
     assert set(told) == {0, 2}
-    assert differences(driver, before, [(offset, off), (400, again)]) == []
+    assert differences(driver, before, [(offset, off), (2 * COUNT, again)]) == []
 
 
 def test_what_is_carried_over_is_stored_and_restored_exactly():
@@ -352,7 +362,7 @@ def test_what_is_carried_over_is_stored_and_restored_exactly():
     driver, offset = changed(before, after)
     driver.feed(0, records(40, 3))
     driver.start(0, after)
-    while driver.committed()[0] < 410:
+    while driver.committed()[0] < 2 * COUNT + 10:
         driver.turn(0)
     driver.kill(0)
     driver.cluster.clock.sleep(11)

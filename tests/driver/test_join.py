@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
@@ -57,15 +58,6 @@ def end(driver: JoinDriver) -> None:
     driver.end()
 
 
-def moments(two: bool) -> list[Moment]:
-    driver = began(two)
-    note, found = faults.noted(driver)
-    driver.start(faults=note)
-    end(driver)
-    assert driver.differences() == [] and driver.ended == []
-    return found
-
-
 def test_a_join_that_is_not_told_where_its_inputs_end_says_so() -> None:
     def silent(client: Client) -> None:
         raise error(KafkaError._TIMED_OUT, "no answer")
@@ -88,26 +80,21 @@ def test_a_join_that_is_not_told_where_its_inputs_end_says_so() -> None:
         pytest.param(faults.lose_answer, at(*PRODUCER), False, id="the answer is lost"),
         pytest.param(faults.refuse_message, at("produce"), False, id="a message is not delivered"),
         pytest.param(faults.forget_offset, at("produce"), False, id="an offset is not known"),
-        pytest.param(faults.another_joins, faults.seldom_read, False, id="another joins"),
-        pytest.param(faults.another_takes_over, faults.seldom_read, True, id="another takes over"),
-        pytest.param(faults.transaction_expires, faults.seldom_read, False, id="the transaction expires"),
-        pytest.param(faults.same_name_begins, faults.seldom_read, False, id="another under the same name"),
+        pytest.param(faults.another_joins, faults.some(0), False, id="another joins"),
+        pytest.param(faults.another_takes_over, faults.some(1), True, id="another takes over"),
+        pytest.param(faults.transaction_expires, faults.some(2), False, id="the transaction expires"),
+        pytest.param(faults.same_name_begins, faults.some(3), False, id="another under the same name"),
     ],
 )
 def test_at_every_call(kind: faults.Kind, when: faults.When, two: bool) -> None:
-    happened = 0
-    # Every call of the kinds that are rare, and one in eleven of those that come for each message.
-    for number, name, *_ in filter(when, moments(two)):
-        if name in ("produce", "describe_topics") and number % 11:
-            continue
-        driver = began(two)
-        process = driver.start(faults={number: kind(driver)}).process
-        end(driver)
-        assert process.calls[number] == name
-        assert driver.differences() == [], f"at call {number}, {name}"
+    def rare(moment: Moment) -> bool:
+        """Every such call of the kinds that are rare, and one in eleven of those that come for each message."""
+        often = moment.name in ("produce", "describe_topics")
+        return when(moment) and not (often and moment.number % 11)
+
+    for driver, call in faults.at_each(kind, rare, partial(began, two), end):
+        assert driver.differences() == [], call
         assert all(any(text in reason for text in ALLOWED) for reason in driver.ended), driver.ended
-        happened += 1
-    assert happened >= 5
 
 
 @settings(

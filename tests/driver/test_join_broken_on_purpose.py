@@ -16,7 +16,8 @@ from explain_sidecar.kafka.transaction import Transaction
 from tests.crash.sabotage import SABOTAGE
 from tests.driver import faults
 from tests.driver.driver import Stuck
-from tests.driver.test_join import began, end, moments
+from tests.driver.join import JoinDriver
+from tests.driver.test_join import began, end
 
 TOUCHED: list[tuple[Any, str]] = [
     (Transaction, "commit"),
@@ -60,19 +61,21 @@ def offsets_not_compared_with_the_changelog() -> None:
 
 def at_each(kind: faults.Kind, name: str, lost: bool = False) -> list[str]:
     """A fault at each call of a name; what goes wrong in the first run in which anything does. ``lost``: the disks too."""
-    for number, *_ in filter(faults.at(name), moments(False)):
-        driver = began()
-        driver.start(faults={number: kind(driver)})
-        try:
-            if lost:
-                driver.turn(0, 30)
+
+    def on(driver: JoinDriver) -> None:
+        if lost:
+            driver.turn(0, 30)
+            if not driver.workers:
                 driver.stores.clear()
-            end(driver)
-        except (Stuck, UserError) as error:
-            return [str(error)]
-        found = driver.differences() + [text for text in driver.ended if "instance id" not in text]
-        if found:
-            return found
+        end(driver)
+
+    try:
+        for driver, _ in faults.at_each(kind, faults.at(name), began, on):
+            found = driver.differences() + [text for text in driver.ended if "instance id" not in text]
+            if found:
+                return found
+    except (Stuck, UserError) as error:
+        return [str(error)]
     return []
 
 
