@@ -136,8 +136,8 @@ def test_subjects_do_not_depend_on_each_other():
 
 @pytest.mark.parametrize("kind", ["normal", "reservoir"])
 def test_false_alarms_are_at_most_as_many_as_stated(kind):
-    """50 N; beyond the bound once in a thousand if there were exactly one in N."""
-    rng, one_in, spans = np.random.default_rng(11), 2_500, 50
+    """25 N; beyond the bound once in a thousand if there were exactly one in N."""
+    rng, one_in, spans = np.random.default_rng(11), 2_500, 25
     if kind == "normal":
         values = rng.normal(size=(one_in * spans, 20))
     else:

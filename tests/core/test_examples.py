@@ -2,14 +2,11 @@
 
 import csv
 import re
-import subprocess
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
 example = import_module("explain_core.examples.trained_model")
 
 
@@ -46,8 +43,8 @@ def test_an_empty_cell_is_a_missing_value_and_a_text_a_category(tmp_path):
     assert list(example.records(path, "y")) == [({"a": 1.5}, "no"), ({"b": "red"}, 1.0)]
 
 
-def test_without_files_it_says_how_to_come_by_some():
-    program = [sys.executable, str(ROOT / "explain_core" / "examples" / "trained_model.py")]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "--csv and --model: name both files, or let --make FOLDER make them" in done.stderr
+def test_without_files_it_says_how_to_come_by_some(monkeypatch, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        run(monkeypatch, capsys)
+    said = capsys.readouterr().err
+    assert "--csv and --model: name both files, or let --make FOLDER make them" in said

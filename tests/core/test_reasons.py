@@ -182,8 +182,7 @@ def chain(length, columns):
     return Tree(feature, threshold, np.zeros(2 * length + 1, np.int64), left, right, values)
 
 
-@pytest.mark.parametrize("columns", [3, 90])
-@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize(("columns", "alone"), [(3, False), (90, True)])
 def test_a_way_of_any_length_is_exact(columns, alone):
     """90 features on one way: more than a table has, and than factorials of 64 bits."""
     names = [f"x{i}" for i in range(columns)]

@@ -53,11 +53,11 @@ def grow(model: Any, members: int) -> None:
 def test_a_forest_that_gets_more_trees_is_that_of_river(name: str) -> None:
     make, number = FORESTS[name], name == "numbers"
     task: Task = "regression" if number else "classification"
-    stream = list(mixed(900, 3, task="regression" if number else "multiclass"))
+    stream = list(mixed(540, 3, task="regression" if number else "multiclass"))
     learner, river = made(make(n_models=2), task), wrap(make(n_models=2), task)
     for at, record in enumerate(stream):
-        if at in (300, 600):
-            members = {300: 3, 600: 7}[at]
+        if at in (180, 360):
+            members = {180: 3, 360: 7}[at]
             after = made(make(n_models=members), task)
             assert after.follows(learner_of(make(n_models=members - 1), task))
             after.restore(after.taken_on(learner.state()))

@@ -152,7 +152,7 @@ CASES = {
     "adaptive tree": [(name, stream) for name in ADAPTIVE for stream in ("turning", "drifting")]
     + [("restless", stream) for stream in ("missing, late", "weighted", "tied")]
     + [("restless, means", stream) for stream in NOMINAL],
-    "forest": [(name, "drifting") for name in FORESTS]
+    "forest": [(name, "drifting") for name in FORESTS if name != QUICK]
     + [("default", "missing, late"), ("default", "rising"), (QUICK, "turning"), (QUICK, "tied")]
     + [("means", stream) for stream in NOMINAL],
 }

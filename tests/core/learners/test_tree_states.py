@@ -92,7 +92,7 @@ def test_a_damaged_state_is_refused_or_learns_on(name: str) -> None:
     learner, rng = taught(name, 400), random.Random(1)
     state, stored = learner.state(), learner._stored()
     refused = 0
-    for _ in range(300):
+    for _ in range(150):
         arrays = {key: array.copy() for key, array in stored.items()}
         key = rng.choice([key for key, array in arrays.items() if array.size])
         flat = arrays[key].reshape(-1)
@@ -108,7 +108,7 @@ def test_a_damaged_state_is_refused_or_learns_on(name: str) -> None:
         for x, y, w in STREAMS[name][400:410]:
             restored.predict(x)
             restored.learn(x, y, w)
-    assert refused > 30
+    assert refused > 15
 
 
 def test_a_category_that_has_categories_is_refused() -> None:
