@@ -10,7 +10,7 @@ from scipy import stats
 
 from explain_core.alarms import BASELINE, BLOCK, WARM_UP
 from explain_core.alarms.causes import Causes, CausesState
-from explain_core.alarms.detector import ChangeDetector, DetectorState, Position, constants_of
+from explain_core.alarms.detector import ChangeDetector, Position, constants_of
 from explain_core.engine.alarms import BY_0, CLIP, NOISE, PAIRS, PER_LEVEL, SAFETY
 from explain_core.state import StateError, block
 
@@ -340,40 +340,6 @@ def test_no_season_is_watched_before_two_of_its_periods_are_known():
     assert 2 * 2_400 + WARM_UP + BASELINE < noticed <= 4 * 2_400 + 100
     first = hours < 14 * 24
     assert not run_by_hour(ChangeDetector(1, one_in=20_000, season="week"), values[first], hours[first])
-
-
-def with_changes(seed):
-    rng = np.random.default_rng(seed)
-    values = rng.normal(size=(12_000, 5))
-    values[6_010:, 2] += 0.4
-    values[6_500:, 4] *= 3.0
-    return values, np.arange(len(values)) // 10
-
-
-def with_seasons(seed):
-    hours, values = weekly(np.random.default_rng(seed), 8, subjects=3)
-    values[12_000:, 1] += 0.7
-    hours[5_000] = 10**9  # a clock that was wrong once
-    return values, hours
-
-
-@pytest.mark.parametrize(
-    ("made", "season", "seed"),
-    [(with_changes, "none", seed) for seed in range(3)] + [(with_seasons, "auto", 5)],
-)
-def test_it_is_a_fold_over_any_cut_and_snapshot(made, season, seed):
-    values, hours = made(seed)
-    columns = values.shape[1]
-    whole, pieces = (ChangeDetector(columns, one_in=10_000, season=season) for _ in range(2))
-    expected, found, start = run_by_hour(whole, values, hours), [], 0
-    for cut in [*sorted(np.random.default_rng(seed).integers(0, len(values), size=40).tolist()), len(values)]:
-        found += run_by_hour(pieces, values[start:cut], hours[start:cut], start)
-        stored = msgspec.msgpack.encode(pieces.state())
-        pieces = ChangeDetector(columns, one_in=10_000, season=season)
-        pieces.restore(msgspec.msgpack.decode(stored, type=DetectorState), columns)
-        start = cut
-    assert expected and found == expected
-    assert msgspec.msgpack.encode(pieces.state()) == msgspec.msgpack.encode(whole.state())
 
 
 def test_a_subject_that_comes_late_has_seasons_of_its_own():

@@ -1,6 +1,5 @@
 """Bands hold the mean of the truths, at every look and over every period; and the rules that name drivers."""
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -132,21 +131,6 @@ def test_a_late_feature_has_a_band_from_its_own_500th_record_on():
     assert late._smoother.sums[0].tolist() == [849.0, 499.0] and np.isnan(cell.low)
     cell = record(late, 1, 899).explanation.importance()["b"]
     assert cell.low < cell.value < cell.high
-
-
-def test_a_state_that_is_restored_goes_on_to_the_same_bits():
-    whole, part = record(make(), 1_730), record(make(), 930)
-    restored = make()
-    restored.restore(part.state())
-    restored.reservoir = part.reservoir
-    restored = record(restored, 800, 930)
-    for name in ("cells", "sums"):
-        assert np.array_equal(getattr(restored._smoother, name), getattr(whole._smoother, name)), name
-    assert restored.explanation.to_json() == whole.explanation.to_json()
-    state = part.state()
-    wrong = msgspec.structs.replace(state.values, sums=state.values.cells)
-    with pytest.raises(StateError, match="smoother"):
-        make().restore(msgspec.structs.replace(state, values=wrong))
 
 
 def test_the_confidence_sequence_keeps_its_level_however_often_one_looks():

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from explain_core.comparison import Comparison, ComparisonState, PairedDifferences, better, sentence
+from explain_core.comparison import Comparison, PairedDifferences, better, sentence
 from explain_core.confidence import DOUBLINGS, WARM_UP, ConfidenceSequence, Interval
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
@@ -205,37 +205,6 @@ def pairs_of(reservoir: Any) -> dict[str, Any]:
             for model in (own, challenger)
         ],
     }
-
-
-def test_differences_go_on_from_their_state_also_with_features_met_late() -> None:
-    records: list[tuple[dict[str, float], float]] = rows(700)
-    for x, _ in records[333:]:
-        x["late"] = x["a"] * 2.0
-
-    def run(restart: int | None) -> bytes:
-        reservoir = make_reservoir("geometric", 50, 1)
-        pairs = pairs_of(reservoir)
-        paired = PairedDifferences([get("squared")], pairs)
-        for n, (x, y) in enumerate(records):
-            if n == restart:
-                kept = [each.state() for both in pairs.values() for each in both]
-                raw, rows_kept = msgspec.msgpack.encode(paired.state()), reservoir.state()
-                reservoir = make_reservoir("geometric", 50, 1)
-                reservoir.restore(rows_kept)
-                pairs = pairs_of(reservoir)
-                for each, state in zip((e for both in pairs.values() for e in both), kept, strict=True):
-                    each.restore(state)
-                paired = PairedDifferences([get("squared")], pairs)
-                paired.restore(msgspec.msgpack.decode(raw, type=ComparisonState))
-            for both in pairs.values():
-                for each in both:
-                    each.explain_one(x, y)
-            paired.update([(y - own(x)) ** 2], [(y - challenger(x)) ** 2])
-            reservoir.add(x)
-        return msgspec.msgpack.encode(paired.state()) + repr(paired.importance("isage").to_dict()).encode()
-
-    whole = run(None)
-    assert [run(at) for at in (20, 333, 334, 601)] == [whole] * 4
 
 
 def test_a_state_of_other_losses_or_estimators_is_refused() -> None:

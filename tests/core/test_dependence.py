@@ -3,11 +3,9 @@
 import math
 import random
 
-import msgspec
 import pytest
 
 from explain_core import IncrementalPDP
-from explain_core.dependence import DependenceState
 from explain_core.reservoirs import GeometricReservoir
 
 
@@ -34,20 +32,6 @@ def test_a_curve_is_the_mean_of_the_predictions_with_the_feature_at_each_point()
             truth = sum(model({**x, curve.feature: point}) for x in given[50:]) / 1_000
             assert math.isclose(value, truth, rel_tol=1e-9, abs_tol=1e-9)
     assert found.curves[0].sentence().startswith("a higher a raises the prediction from ")
-
-
-@pytest.mark.parametrize("cut", [1, 49, 50, 51, 149, 150, 151, 420])
-def test_a_state_that_was_stored_goes_on_as_if_it_had_not_been(cut):
-    whole, first, second = pdp(), pdp(), pdp()
-    given = records(300) + records(300, 1, 4.0)
-    for x in given:
-        whole.explain_one(x)
-    for x in given[:cut]:
-        first.explain_one(x)
-    second.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(first.state()), type=DependenceState))
-    for x in given[cut:]:
-        second.explain_one(x)
-    assert msgspec.msgpack.encode(second.state()) == msgspec.msgpack.encode(whole.state())
 
 
 def test_a_curve_follows_a_feature_that_moves():

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from explain_core import LossEstimator
-from explain_core.estimated import BLIND, NEWEST, SOLVE, EstimatedState
+from explain_core.estimated import BLIND, NEWEST, SOLVE
 from explain_core.losses import get
-from explain_core.state import Block, StateError, block, decoded, versions_of
+from explain_core.state import Block, StateError, block
 
 LOSSES = [get("zero_one"), get("brier")]
 
@@ -190,26 +190,7 @@ def made():
     return LossEstimator(LOSSES, memory=2_000, alpha=0.01)
 
 
-def restored(stored):
-    estimator = made()
-    estimator.restore(decoded(stored, EstimatedState, versions_of(EstimatedState)))
-    return estimator
-
-
 STREAM = list(mixed(5_200, 7))
-
-
-def test_the_same_records_lead_to_the_same_bytes_from_any_state():
-    whole = made()
-    fed(whole, STREAM)
-    for cut in (0, 1_420, 3_300, 4_700):
-        first = made()
-        fed(first, STREAM[:cut])
-        stored = raw(first)
-        second = restored(stored)
-        assert raw(second) == stored and second.estimates() == first.estimates()
-        fed(second, STREAM[cut:])
-        assert raw(second) == raw(whole) and second.estimates() == whole.estimates()
 
 
 def test_weights_that_have_grown_are_made_small_again_and_are_those_of_alpha():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from explain_core import EstimatorGroup, IncrementalPFI, IncrementalSAGE, losses, wrap
+from explain_core import EstimatorGroup, IncrementalPFI, IncrementalSAGE
 
 
 def model(x):
@@ -38,9 +38,3 @@ def test_new_estimators_of_one_model_find_in_a_group_what_each_finds_alone():
 def test_what_keeps_estimators_apart_is_named(other, named):
     with pytest.raises(ValueError, match=named):
         EstimatorGroup([IncrementalPFI(model, size=20), other()])
-
-
-def test_names_of_elsewhere_are_answered_with_ours():
-    with pytest.raises(ValueError, match="'log_loss' is cross_entropy here"):
-        losses.get("log_loss")
-    assert wrap(model, "binary").task == wrap(model, "classification").task == "classification"

@@ -115,12 +115,6 @@ def test_more_draws_leave_the_value_and_narrow_the_band():
     assert ten.std[0, 0] < 0.98 * single.std[0, 0]
 
 
-def test_raw_and_corrected_values_differ_by_the_weight_of_the_start():
-    pfi = follow(IncrementalPFI(linear, task="regression", alpha=0.01, size=10), linear_stream(60))
-    assert pfi.explanation.n == 50
-    np.testing.assert_allclose(pfi.raw, pfi.explanation.values * (1.0 - 0.99**50), rtol=1e-12)
-
-
 def deviations(kind):
     """Median stated standard error over 60 streams, and what it is: ten draws a record of ten shared rows."""
     stated, values = [], []
@@ -141,13 +135,6 @@ def deviations(kind):
 def test_the_standard_error_knows_of_the_rows_that_records_share():
     stated, actual = deviations("geometric")
     assert 0.9 * actual < stated < 1.6 * actual
-
-
-def test_a_constant_model_has_no_importance():
-    pfi = IncrementalPFI(lambda x: {"up": 0.3, "down": 0.7}, losses=["cross_entropy", "brier"], size=5)
-    explanation = follow(pfi, (({"a": i, "b": -i}, "up") for i in range(50))).explanation
-    assert (explanation.values == 0.0).all()
-    assert (explanation.std == 0.0).all()
 
 
 def test_the_chebyshev_band_is_wider_by_its_factor_alone():

@@ -99,21 +99,6 @@ def test_mixed_losses_share_ten_draws_and_each_quadratic_one_uses_their_pairs():
     assert_near(explanation, GAIN, 0.08)
 
 
-@pytest.mark.parametrize("m", [None, 1, 3])
-@pytest.mark.parametrize("empty", ["ema", "reservoir"])
-def test_a_model_that_is_constant_has_no_importance(empty, m):
-    for task, answer, losses in (
-        ("classification", {"up": 0.3, "down": 0.7}, ["cross_entropy", "brier", "zero_one"]),
-        ("regression", 7.25, ["squared", "absolute"]),
-    ):
-        sage = IncrementalSAGE(
-            lambda x, answer=answer: answer, task=task, losses=losses, n_samples=m, size=5, empty=empty
-        )
-        labels = ("up", "down") if task == "classification" else (1.0, 2.0)
-        stream = (({"a": i, "b": -i}, labels[i % 2]) for i in range(200))
-        assert np.abs(follow(sage, stream).explanation.values).max() <= 1e-12
-
-
 class Drifting:
     """A model that does not look at x but changes with every record."""
 

@@ -63,20 +63,6 @@ def taught(name: str, n: int) -> TreeLearner:
     return learner
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("n", [0, 1, 400])
-def test_a_restored_learner_goes_on_as_the_one_that_was_stored(name: str, n: int) -> None:
-    learner, restored = taught(name, n), made(name)
-    restored.restore(learner.state())
-    for x, y, w in STREAMS[name][n : n + 150]:
-        expected, found = learner.predict(x), restored.predict(x)
-        assert found == expected
-        assert not isinstance(found, dict) or list(found) == list(expected)
-        learner.learn(x, y, w)
-        restored.learn(x, y, w)
-    assert restored.state() == learner.state()
-
-
 def test_a_threshold_may_be_as_large_as_the_numbers_that_it_is_taken_from() -> None:
     learner, restored = taught("regression tree", 400), made("regression tree")
     arrays = learner._stored()
