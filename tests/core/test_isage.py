@@ -25,34 +25,33 @@ def assert_near(explanation, truth, precision):
         assert found[name].std < precision * scale
 
 
-@pytest.mark.parametrize("reservoir", ["geometric", "uniform"])
-@pytest.mark.parametrize("empty", ["ema", "reservoir"])
-def test_pairs_of_draws_give_the_values_of_infinitely_many(empty, reservoir):
-    explanation = of_linear(empty=empty, reservoir=reservoir)
-    assert explanation.metadata["pairs"] == ["squared"]
-    assert explanation.metadata["n_samples"] == 2
-    assert_near(explanation, GAIN, 0.05)
+MEAN = sum(GAIN.values()) / len(GAIN)
+LINEAR = [
+    *[({"empty": empty, "reservoir": kind}, GAIN) for empty in ("ema", "reservoir") for kind in ("geometric", "uniform")],
+    *[({"empty": "ema", "n_samples": m}, {name: (1 + 1 / m) * gain - MEAN / m for name, gain in GAIN.items()}) for m in (1, 4)],
+    *[({"empty": "reservoir", "n_samples": m}, {name: (1 + 1 / m) * gain for name, gain in GAIN.items()}) for m in (1, 4)],
+    ({"groups": {"both": ["a", "b"]}}, {"both": GAIN["a"] + GAIN["b"], "ignored": 0.0}),
+    ({"losses": ["squared", "absolute"]}, GAIN),
+]  # fmt: skip
+"""Settings, and the values by the formula: pairs of draws give those of infinitely many.
+
+The mean of m draws adds β² s²/m for each feature outside. Of y₀, the mean prediction, none of that is in: with B = Σ β² s² and d features,
+E Δ_j = (1 + 1/m) β_j² s_j² − B/(d m), for the feature that joins first pays for it. Of y₀ from the same m rows it is, and nobody pays.
+"""
 
 
-@pytest.mark.parametrize("m", [1, 4])
-def test_at_stated_m_the_values_are_those_of_the_formula_for_m(m):
-    """The mean of m draws adds β² s²/m for each feature outside; y₀ has none of that.
-
-    With B = Σ β² s² and d features, E Δ_j = (1 + 1/m) β_j² s_j² − B/(d m): the feature that joins first pays for it.
-    """
-    total = sum(GAIN.values())
-    truth = {name: (1 + 1 / m) * gain - total / (3 * m) for name, gain in GAIN.items()}
-    assert_near(of_linear(n_samples=m, empty="ema"), truth, 0.06)
-    assert truth["ignored"] < -0.05
-
-
-@pytest.mark.parametrize("m", [1, 4])
-def test_against_the_reservoir_no_feature_pays_for_the_draws(m):
-    """y₀ from the same m rows has the same spread: E Δ_j = (1 + 1/m) β_j² s_j²."""
-    truth = {name: (1 + 1 / m) * gain for name, gain in GAIN.items()}
-    explanation = of_linear(n_samples=m, empty="reservoir")
+@pytest.mark.parametrize(("settings", "truth"), LINEAR, ids=str)
+def test_of_a_linear_model_the_values_are_those_of_the_formula(settings, truth):
+    explanation = of_linear(**settings)
     assert_near(explanation, truth, 0.06)
-    assert explanation.importance()["ignored"][:2] == (0.0, 0.0)
+    assert explanation.features == tuple(truth)
+    m = settings.get("n_samples")
+    assert explanation.metadata["pairs"] == ([] if m else ["squared"])
+    assert explanation.metadata["n_samples"] == (m or (10 if "losses" in settings else 2))
+    if m and settings["empty"] == "reservoir":
+        assert explanation.importance()["ignored"][:2] == (0.0, 0.0)
+    elif m:
+        assert truth["ignored"] < -0.05
 
 
 def test_pairs_are_unbiased_for_ignored_features_and_vary_less_than_one_draw():
@@ -83,20 +82,6 @@ def test_brier_pairs_are_unbiased_for_ignored_features_on_agrawal():
         if name not in ("age", "salary"):
             assert abs(found.value) <= 1.96 * found.std
             assert single.importance()[name].value < -1.96 * single.importance()[name].std
-
-
-def test_a_group_gets_the_sum_of_its_members_where_they_do_not_interact():
-    explanation = of_linear(groups={"both": ["a", "b"]})
-    assert_near(explanation, {"both": GAIN["a"] + GAIN["b"], "ignored": 0.0}, 0.05)
-    assert explanation.features == ("both", "ignored")
-
-
-def test_mixed_losses_share_ten_draws_and_each_quadratic_one_uses_their_pairs():
-    sage = IncrementalSAGE(linear, task="regression", losses=["squared", "absolute"], alpha=None)
-    explanation = follow(sage, linear_stream(1_500)).explanation
-    assert explanation.metadata["n_samples"] == 10
-    assert explanation.metadata["pairs"] == ["squared"]
-    assert_near(explanation, GAIN, 0.08)
 
 
 class Drifting:
