@@ -78,16 +78,17 @@ def target_category_twice(arrays: Arrays) -> None:
     arrays["cells"][second, at.POINT] = arrays["cells"][first, at.POINT]
 
 
-def child_after_the_root(arrays: Arrays) -> None:
+def put(name: str, place: Any, value: Any) -> Callable[[Arrays], None]:
+    """Write this value there, or what it is of the arrays."""
+
+    def change(arrays: Arrays) -> None:
+        arrays[name][place] = value(arrays) if callable(value) else value
+
+    return change
+
+
+def first_child_after_the_root(arrays: Arrays) -> None:
     arrays["nodes"][arrays["trees"][0, at.ROOT], at.NEXT] = 0
-
-
-def more_leaves(arrays: Arrays) -> None:
-    arrays["trees"][0, at.N_LEAVES] += 1
-
-
-def no_generator(arrays: Arrays) -> None:
-    arrays["generator"][:] = 0
 
 
 def empty_row(arrays: Arrays) -> None:
@@ -115,6 +116,7 @@ def ticks(arrays: Arrays) -> None:
     arrays["ends"][long_window(arrays)[0], at.TICK] = LARGEST_COUNT + 1
 
 
+MORE_LEAVES = put("trees", (0, at.N_LEAVES), lambda arrays: arrays["trees"][0, at.N_LEAVES] + 1)
 HOSTILE: list[tuple[str, Callable[[Arrays], None], str]] = [
     ("tree", observer_twice, "leaves"),
     ("tree", class_twice, "leaves"),
@@ -122,10 +124,10 @@ HOSTILE: list[tuple[str, Callable[[Arrays], None], str]] = [
     ("forest", observer_twice, "leaves"),
     ("regression tree", observer_twice, "leaves"),
     ("regression tree, means", target_category_twice, "leaves"),
-    ("tree", child_after_the_root, "trees"),
-    ("tree", more_leaves, "trees"),
-    ("adaptive tree", more_leaves, "trees"),
-    ("forest", no_generator, "generator"),
+    ("tree", first_child_after_the_root, "trees"),
+    ("tree", MORE_LEAVES, "trees"),
+    ("adaptive tree", MORE_LEAVES, "trees"),
+    ("forest", put("generator", slice(None), 0), "generator"),
     ("adaptive tree", empty_row, "detectors"),
     ("forest", empty_row, "detectors"),
     ("forest", wider_window, "detectors"),
@@ -193,22 +195,6 @@ def softmax() -> Learner:
     return learner
 
 
-def fewer_present(arrays: Arrays) -> None:
-    arrays["present"][1, 0] -= 1
-
-
-def more_present(arrays: Arrays) -> None:
-    arrays["weights"][1, arrays["present"][1, 1]] = np.nan
-
-
-def present_twice(arrays: Arrays) -> None:
-    arrays["present"][1, 2] = arrays["present"][1, 1]
-
-
-def below_zero(arrays: Arrays) -> None:
-    arrays["present"][1, 0] = -1
-
-
 def all_present(arrays: Arrays) -> None:
     """So that the next key is written beyond the array."""
     arrays["weights"][:] = np.nan
@@ -219,36 +205,24 @@ def key_twice(arrays: Arrays) -> None:
     arrays["places"][arrays["columns"][1, 1]] = arrays["places"][arrays["columns"][0, 1]]
 
 
-def places_shared(arrays: Arrays) -> None:
-    arrays["columns"][1, 1:] = arrays["columns"][0, 1:]
-
-
 def key_of_no_category(arrays: Arrays) -> None:
     column = arrays["columns"][arrays["columns"][:, 2].argmax()]
     arrays["places"][column[1] + column[2] - 1] = 0
 
 
-def mean_out_of_reach(arrays: Arrays) -> None:
-    """So that the next number's distance from it, squared, is infinite, and the state stored then one that is refused."""
-    arrays["moments"][0, 1] = 1e300
-
-
-def variance_out_of_reach(arrays: Arrays) -> None:
-    arrays["target"][2] = 1.5e308
-
-
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        (mean_out_of_reach, "larger than those of any numbers"),
-        (variance_out_of_reach, "larger than those of any numbers"),
-        (fewer_present, "present"),
-        (more_present, "present"),
-        (present_twice, "present"),
-        (below_zero, "present"),
+        # The next number's distance from it, squared, would be infinite, and the state stored then one that is refused.
+        (put("moments", (0, 1), 1e300), "larger than those of any numbers"),
+        (put("target", 2, 1.5e308), "larger than those of any numbers"),
+        (put("present", (1, 0), lambda arrays: arrays["present"][1, 0] - 1), "present"),
+        (put("weights", (1, 1), np.nan), "present"),
+        (put("present", (1, 2), lambda arrays: arrays["present"][1, 1]), "present"),
+        (put("present", (1, 0), -1), "present"),
         (all_present, "present"),
         (key_twice, "places"),
-        (places_shared, "places"),
+        (put("columns", (1, slice(1, None)), lambda arrays: arrays["columns"][0, 1:]), "places"),
         (key_of_no_category, "places"),
     ],
 )
