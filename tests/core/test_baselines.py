@@ -179,30 +179,18 @@ def test_new_missing_and_grouped_features_are_players(estimator):
         (lambda: IntervalPFI(product, task="regression", window=1), "window: 1 records are too few"),
         (lambda: IntervalPFI(product, task="regression", stride=0), "stride: 0 is not a number of records"),
         (lambda: IntervalPFI(product, task="regression", n_repeats=0), "n_repeats: 0 repeats are none"),
-        (
-            lambda: IntervalPFI(product, task="regression", losses="brier"),
-            "loss: 'brier' is a classification loss",
-        ),
+        (lambda: IntervalPFI(product, task="regression", losses="brier"), "loss: 'brier' is a classification loss"),
         (lambda: SlidingWindowSAGE(product, task="regression", n_samples=0), "n_samples: 0 draws are none"),
         (lambda: SAGE(product, task="regression", groups={"g": []}).explain(ROWS, Y), "groups: 'g' is empty"),
         (lambda: SAGE(product, task="regression", n_samples=0), "n_samples: 0 draws are none"),
-        (
-            lambda: SAGE(product, task="regression").explain(ROWS, Y, tolerance=0.0),
-            r"tolerance: 0.0 is outside \(0, 1",
-        ),
-        (
-            lambda: SAGE(product, task="regression").explain(ROWS, Y, n_outer=1),
-            "n_outer: 1 records give no standard",
-        ),
-        (
-            lambda: SAGE(product, task="regression").explain(ROWS[:1], Y[:1]),
-            "X: a single row has no background",
-        ),
+        (lambda: SAGE(product, task="regression").explain(ROWS, Y, tolerance=0.0), r"tolerance: 0.0 is outside \(0, 1"),
+        (lambda: SAGE(product, task="regression").explain(ROWS, Y, n_outer=1), "n_outer: 1 records give no standard"),
+        (lambda: SAGE(product, task="regression").explain(ROWS[:1], Y[:1]), "X: a single row has no background"),
         (lambda: SAGE(stump).explain(ROWS, [1] * 12), "y: the label 1 is in no prediction"),
         (lambda: SAGE(lambda x: math.nan, task="regression").explain(ROWS, Y), "model: predicted nan"),
         (lambda: mean_decrease_impurity(product), "tree: function is not a Hoeffding tree of river"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_refused_with_the_argument_the_value_and_the_remedy(build, message):
     with pytest.raises(ValueError, match=message):
         build()

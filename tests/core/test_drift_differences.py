@@ -40,39 +40,15 @@ def altered(**columns):
 
 
 WAYS = {
-    "missing": (
-        altered(wind=lambda i, old: None if i % 10 < 3 else old),
-        "missing",
-        "wind is missing in 30% of the rows (before: 0%)",
-    ),
-    "a new category": (
-        altered(plan=lambda i, old: "trial" if i % 10 == 0 else old),
-        "new",
-        "plan is trial in 10% of the rows (before: 0%)",
-    ),
-    "a category gone": (
-        altered(plan=lambda i, old: "basic"),
-        "gone",
-        "plan is pro in 0% of the rows (before: 29%)",
-    ),
-    "a code for what is not known": (
-        altered(wind=lambda i, old: -999.0 if i % 10 == 0 else old),
-        "new",
-        "wind is -999 in 10% of the rows (before: 0%)",
-    ),
-    "a range": (
-        altered(wind=lambda i, old: 100.0 + old if i % 10 == 0 else old),
-        "new",
-        "wind is above 34.2123 in 10% of the rows (before: 0%)",
-    ),
-    "other shares": (
-        altered(plan=lambda i, old: "pro" if i % 4 == 0 else old),
-        "shares",
-        "plan is pro in 48% of the rows (before: 29%)",
-    ),
+    "missing": (altered(wind=lambda i, old: None if i % 10 < 3 else old), "missing", "wind is missing in 30% of the rows (before: 0%)"),
+    "a new category": (altered(plan=lambda i, old: "trial" if i % 10 == 0 else old), "new", "plan is trial in 10% of the rows (before: 0%)"),
+    "a category gone": (altered(plan=lambda i, old: "basic"), "gone", "plan is pro in 0% of the rows (before: 29%)"),
+    "a code for what is not known": (altered(wind=lambda i, old: -999.0 if i % 10 == 0 else old), "new", "wind is -999 in 10% of the rows (before: 0%)"),
+    "a range": (altered(wind=lambda i, old: 100.0 + old if i % 10 == 0 else old), "new", "wind is above 34.2123 in 10% of the rows (before: 0%)"),
+    "other shares": (altered(plan=lambda i, old: "pro" if i % 4 == 0 else old), "shares", "plan is pro in 48% of the rows (before: 29%)"),
     "added": (altered(wind=lambda i, old: old + 2.0), "shifted", "wind is higher by 2.237 throughout"),
     "multiplied": (altered(wind=lambda i, old: 3.0 * old), "scaled", "wind is multiplied by 3.137"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("way", WAYS)

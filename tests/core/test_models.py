@@ -204,37 +204,19 @@ def test_a_river_regressor_predicts_the_same_one_by_one_and_in_batches():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (
-            lambda: wrap(classifier(), "regression", FEATURES),
-            "model: RandomForestClassifier is a classifier and",
-        ),
-        (
-            lambda: wrap(regressor(), "classification", FEATURES),
-            "model: LinearRegression is a regressor and the task",
-        ),
+        (lambda: wrap(classifier(), "regression", FEATURES), "model: RandomForestClassifier is a classifier and"),
+        (lambda: wrap(regressor(), "classification", FEATURES), "model: LinearRegression is a regressor and the task"),
         (lambda: wrap(linear_model.LinearRegression(), "classification"), "is for regression and the task"),
-        (
-            lambda: wrap(classifier(), "classification"),
-            r"features: RandomForestClassifier .* pass features=\[",
-        ),
+        (lambda: wrap(classifier(), "classification"), r"features: RandomForestClassifier .* pass features=\["),
         (lambda: wrap(classifier(), "classification", ["a"]), "features: 1 names for the 3 columns"),
-        (
-            lambda: wrap(classifier(True), "classification", ["a", "b", "z"]),
-            "was fitted with the columns a, b, c",
-        ),
-        (
-            lambda: wrap(onnx_bytes(regressor()), "regression"),
-            "features: the ONNX model does not name its columns",
-        ),
+        (lambda: wrap(classifier(True), "classification", ["a", "b", "z"]), "was fitted with the columns a, b, c"),
+        (lambda: wrap(onnx_bytes(regressor()), "regression"), "features: the ONNX model does not name its columns"),
         (lambda: wrap(onnx_bytes(regressor()), "regression", ["a"]), "features: 1 names for the 3 columns"),
         (lambda: wrap(3, "regression"), "model: int has neither"),
         (lambda: wrap(len, "ranking"), "task: 'ranking' is not one of"),
-        (
-            lambda: wrap(wrap(len, "regression"), "classification"),
-            "task: classification, and the model was wrapped",
-        ),
+        (lambda: wrap(wrap(len, "regression"), "classification"), "task: classification, and the model was wrapped"),
     ],
-)
+)  # fmt: skip
 def test_a_model_that_does_not_fit_is_refused_with_the_argument_the_value_and_the_remedy(build, message):
     with pytest.raises(ValueError, match=message):
         build()

@@ -211,10 +211,7 @@ def explain(model=linear, task="regression", y=Y, rows=X, loss=None, score=None,
         ({"features": [()]}, "features: an empty group; name at least one feature"),
         ({"features": ["a", "a"]}, "each once"),
         ({"sample_weight": -WEIGHTS}, "sample_weight: -1.0 is not a weight"),
-        (
-            {"sample_weight": WEIGHTS[:3]},
-            r"sample_weight: shape \(3,\); pass one weight for each of the 9 rows",
-        ),
+        ({"sample_weight": WEIGHTS[:3]}, r"sample_weight: shape \(3,\); pass one weight for each of the 9 rows"),
         ({"sample_weight": 0 * WEIGHTS}, "sample_weight: every weight is 0"),
         ({"rows": X[:1], "y": Y[:1]}, "X: 1 row is no pair to switch"),
         ({"y": Y[:3]}, "y: 3 values for 9 rows"),
@@ -224,33 +221,15 @@ def explain(model=linear, task="regression", y=Y, rows=X, loss=None, score=None,
         ({"loss": 3}, "loss: 3 is neither a name nor a callable"),
         ({"loss": ["squared", "squared"]}, "each with a name of its own"),
         ({"loss": "squared", "score": {"squared": "r2"}}, "score: 'squared' is also the name of a loss"),
-        (
-            {"loss": Metric(max, "label")},
-            "loss: a metric that reads the label does not fit the task regression",
-        ),
-        (
-            {"loss": lambda y, p: 0.0, "sample_weight": WEIGHTS},
-            "sample_weight: the metric '<lambda>' does not take it",
-        ),
+        ({"loss": Metric(max, "label")}, "loss: a metric that reads the label does not fit the task regression"),
+        ({"loss": lambda y, p: 0.0, "sample_weight": WEIGHTS}, "sample_weight: the metric '<lambda>' does not take it"),
         ({"model": lambda x: math.nan}, "model: predicted nan; a regression model returns a finite number"),
         ({"model": sign}, "model: predicted .*; a regression model returns a finite number"),
-        (
-            {"model": sign, "task": "classification"},
-            r"y: the label .* is in no prediction; .*use the model's own",
-        ),
+        ({"model": sign, "task": "classification"}, r"y: the label .* is in no prediction; .*use the model's own"),
         ({"model": linear, "task": "classification", "y": LABELS}, "a classifier returns a mapping"),
-        (
-            {
-                "model": sign,
-                "task": "classification",
-                "y": ["up", "down", "up"],
-                "rows": X[:3],
-                "score": "r2",
-            },
-            "score: 'r2' is not a score for classification by name; use accuracy",
-        ),
+        ({"model": sign, "task": "classification", "y": ["up", "down", "up"], "rows": X[:3], "score": "r2"}, "score: 'r2' is not a score for classification by name; use accuracy"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_refused_with_the_argument_the_value_and_the_remedy(arguments, message):
     with pytest.raises(ValueError, match=message):
         explain(**arguments)

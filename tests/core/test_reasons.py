@@ -250,21 +250,10 @@ LEARNERS = {
     "adaptive tree": (tree.HoeffdingAdaptiveTreeClassifier(grace_period=30, seed=1), "classification"),
     "forest": (forest.ARFClassifier(3, grace_period=30, seed=1), "classification"),
     "tree of numbers": (tree.HoeffdingTreeRegressor(grace_period=30, leaf_prediction="mean"), "regression"),
-    "forest of numbers": (
-        forest.ARFRegressor(3, grace_period=30, leaf_prediction="mean", seed=1),
-        "regression",
-    ),
+    "forest of numbers": (forest.ARFRegressor(3, grace_period=30, leaf_prediction="mean", seed=1), "regression"),
     "softmax": (pipeline(linear_model.SoftmaxRegression()), "classification"),
-    "mixture": (
-        Mixture(
-            {
-                "line": pipeline(linear_model.LogisticRegression()),
-                "forest": forest.ARFClassifier(3, grace_period=30, seed=1),
-            }
-        ),
-        "classification",
-    ),
-}
+    "mixture": (Mixture({"line": pipeline(linear_model.LogisticRegression()), "forest": forest.ARFClassifier(3, grace_period=30, seed=1)}), "classification"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -193,47 +193,20 @@ FILES = {
     "XGBoost, a column below 0": (tree("split_indices", -1), "a column beyond the 3"),
     "XGBoost, a threshold of no number": (tree("split_conditions", None), "XGBoost"),
     "XGBoost, a text for a number": (tree("split_conditions", "1"), "XGBoost"),
-    "XGBoost, linear": (
-        edited(lambda model: model["gradient_booster"].update(name="gblinear")),
-        "booster 'gblinear'",
-    ),
-    "XGBoost, no trees": (
-        edited(lambda model: model["gradient_booster"]["model"].update(trees=[], tree_info=[])),
-        "has no tree",
-    ),
-    "XGBoost, trees without outputs": (
-        edited(lambda model: model["gradient_booster"]["model"].update(tree_info=[9] * 12)),
-        "output that is not there",
-    ),
-    "XGBoost, an objective of another day": (
-        edited(lambda model: model["objective"].update(name="magic")),
-        "objective 'magic'",
-    ),
-    "XGBoost, a name too few": (
-        edited(lambda model: model.update(feature_names=["a", "b"])),
-        "2 different names for the 3 columns",
-    ),
-    "XGBoost, a name twice": (
-        edited(lambda model: model.update(feature_names=["a", "b", "a"])),
-        "2 different names for the 3 columns",
-    ),
-    "XGBoost, no names": (
-        edited(lambda model: model.update(feature_names=[])),
-        "does not name its 3 columns",
-    ),
-    "XGBoost, a constant of no number": (
-        edited(lambda model: model["learner_model_param"].update(base_score="nan")),
-        "base_score",
-    ),
+    "XGBoost, linear": (edited(lambda model: model["gradient_booster"].update(name="gblinear")), "booster 'gblinear'"),
+    "XGBoost, no trees": (edited(lambda model: model["gradient_booster"]["model"].update(trees=[], tree_info=[])), "has no tree"),
+    "XGBoost, trees without outputs": (edited(lambda model: model["gradient_booster"]["model"].update(tree_info=[9] * 12)), "output that is not there"),
+    "XGBoost, an objective of another day": (edited(lambda model: model["objective"].update(name="magic")), "objective 'magic'"),
+    "XGBoost, a name too few": (edited(lambda model: model.update(feature_names=["a", "b"])), "2 different names for the 3 columns"),
+    "XGBoost, a name twice": (edited(lambda model: model.update(feature_names=["a", "b", "a"])), "2 different names for the 3 columns"),
+    "XGBoost, no names": (edited(lambda model: model.update(feature_names=[])), "does not name its 3 columns"),
+    "XGBoost, a constant of no number": (edited(lambda model: model["learner_model_param"].update(base_score="nan")), "base_score"),
     "LightGBM, truncated": (cut("lightgbm", 0.5), "truncated|damaged"),
     "LightGBM, before the first tree": (lambda: b"tree\nversion=v4\n", "truncated"),
     "LightGBM, a leaf too few": (line("num_leaves", "3"), "instead of"),
     "LightGBM, a leaf too many": (line("num_leaves", "1000000000"), "instead of"),
     "LightGBM, columns too many": (line("max_feature_idx", "7"), "names for the 8 columns|damaged"),
-    "LightGBM, a child outside": (
-        line("left_child", "1 2 3 999 5 6 7 8 9 10 11 12 13 14"),
-        "instead of|parent",
-    ),
+    "LightGBM, a child outside": (line("left_child", "1 2 3 999 5 6 7 8 9 10 11 12 13 14"), "instead of|parent"),
     "LightGBM, no number": (line("leaf_value", "a b c"), "damaged"),
     "LightGBM, no objective of ours": (line("objective", "magic"), "objective 'magic'"),
     "LightGBM, linear": (line("is_linear", "1"), "linear"),
@@ -243,43 +216,22 @@ FILES = {
     "zip of something else": (archive(("weights.bin", b"1")), "without schema.json"),
     "zip of nothing": (archive(), "without schema.json"),
     "skops, no schema": (archive(("schema.json", b"[]")), "damaged"),
-    "skops, a huge array": (
-        archive(("schema.json", b"{}"), ("a.npy", header((10**12,)) + bytes(8))),
-        "is an array of 8000000000000 bytes",
-    ),
+    "skops, a huge array": (archive(("schema.json", b"{}"), ("a.npy", header((10**12,)) + bytes(8))), "is an array of 8000000000000 bytes"),
     "skops, no array": (archive(("schema.json", b"{}"), ("a.npy", b"no array")), "damaged"),
-    "skops, an array's header without an end": (
-        archive(
-            ("schema.json", b"{}"), ("a.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", 64) + b"{(".ljust(64))
-        ),
-        "skops: .* damaged",
-    ),
-    "skops, unknown types": (
-        skops_with(lambda text: text.replace('"RandomForestClassifier"', '"Pickled"')),
-        "may run code of its own|damaged",
-    ),
-    "skops, os.system": (
-        skops_with(
-            lambda text: text.replace('"sklearn.ensemble._forest"', '"os"').replace(
-                '"RandomForestClassifier"', '"system"'
-            )
-        ),
-        "may run code of its own|damaged",
-    ),
+    "skops, an array's header without an end": (archive(("schema.json", b"{}"), ("a.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", 64) + b"{(".ljust(64))), "skops: .* damaged"),
+    "skops, unknown types": (skops_with(lambda text: text.replace('"RandomForestClassifier"', '"Pickled"')), "may run code of its own|damaged"),
+    "skops, os.system": (skops_with(lambda text: text.replace('"sklearn.ensemble._forest"', '"os"').replace('"RandomForestClassifier"', '"system"')), "may run code of its own|damaged"),
     "skops, a function": (untrusted, "may run code of its own|no predict|damaged"),
     "skops, a tree that points outside": (loose_tree("left_child", 10**6), "outside of it"),
     "skops, a tree in a circle": (loose_tree("right_child", 0), "outside of it"),
     "skops, a tree of another column": (loose_tree("feature", 77), "outside of it"),
     "LightGBM, classes beyond number": (many_classes, "do not fit"),
-    "XGBoost, classes beyond number": (
-        edited(lambda learner: learner["learner_model_param"].update(num_class="200000000")),
-        "200000000 classes",
-    ),
+    "XGBoost, classes beyond number": (edited(lambda learner: learner["learner_model_param"].update(num_class="200000000")), "200000000 classes"),
     "ONNX, truncated": (cut("onnx", 0.5), "ONNX"),
     "ONNX, noise": (lambda: b"\x08" + bytes(range(256)), "ONNX"),
     "CatBoost, truncated": (cut("catboost", 0.5), "CatBoost"),
     "CatBoost, noise": (lambda: b"CBM1" + bytes(range(256)), "CatBoost"),
-}
+}  # fmt: skip
 
 
 def endless():

@@ -36,14 +36,8 @@ LIGHTGBM = {
     "counts": {"target": trained.THREE, "objective": "poisson"},
     "shares": {"objective": "cross_entropy"},
     "rates": {"objective": "cross_entropy_lambda"},
-    "average": {
-        "target": trained.SCORE,
-        "objective": "regression",
-        "boosting": "rf",
-        "bagging_freq": 1,
-        "bagging_fraction": 0.5,
-    },
-}
+    "average": {"target": trained.SCORE, "objective": "regression", "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5},
+}  # fmt: skip
 
 
 def compared(model, rows, expected, tolerance=1e-6):

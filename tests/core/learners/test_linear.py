@@ -39,22 +39,13 @@ NUMBERS: dict[str, tuple[str, Callable[[], Any]]] = {
             )
         ),
     ),
-    "logistic without some": (
-        "binary",
-        lambda: compose.Discard("n4") | scaled(linear_model.LogisticRegression()),
-    ),
+    "logistic without some": ("binary", lambda: compose.Discard("n4") | scaled(linear_model.LogisticRegression())),
     "linear": ("regression", lambda: scaled(linear_model.LinearRegression())),
-    "linear, absolute loss, as it comes": (
-        "regression",
-        lambda: linear_model.LinearRegression(loss=optim.losses.Absolute()),
-    ),
-    "linear, mean alone": (
-        "regression",
-        lambda: scaled(linear_model.LinearRegression(optimizer=optim.SGD(1e-5)), with_std=False),
-    ),
+    "linear, absolute loss, as it comes": ("regression", lambda: linear_model.LinearRegression(loss=optim.losses.Absolute())),
+    "linear, mean alone": ("regression", lambda: scaled(linear_model.LinearRegression(optimizer=optim.SGD(1e-5)), with_std=False)),
     "implicit": ("regression", lambda: scaled(ImplicitRegression(l2=0.001))),
     "softmax": ("multiclass", lambda: scaled(linear_model.SoftmaxRegression())),
-}
+}  # fmt: skip
 MIXED: dict[str, tuple[str, Callable[[], Any]]] = {
     "linear, binary": ("binary", lambda: linear_model_of("binary")),
     "linear, multiclass": ("multiclass", lambda: linear_model_of("multiclass")),

@@ -49,20 +49,15 @@ def turning(n: int) -> Iterator[Labelled]:
 
 STREAMS: dict[str, Callable[[int], Iterator[Labelled]]] = {
     "friedman": lambda n: named(synth.Friedman(seed=42), n),
-    "drifting": lambda n: named(
-        synth.FriedmanDrift("gra", position=(n // 3, n // 2), transition_window=n // 9, seed=42), n
-    ),
+    "drifting": lambda n: named(synth.FriedmanDrift("gra", position=(n // 3, n // 2), transition_window=n // 9, seed=42), n),
     "planes": lambda n: named(synth.Planes2D(seed=42), n),
-    "mv, numbers": lambda n: (
-        ({name: v for name, v in x.items() if not isinstance(v, str)}, y, w)
-        for x, y, w in named(synth.Mv(seed=42), n)
-    ),
+    "mv, numbers": lambda n: (({name: v for name, v in x.items() if not isinstance(v, str)}, y, w) for x, y, w in named(synth.Mv(seed=42), n)),
     "tied": tied,
     "rising": rising,
     "missing, late": lambda n: mixed(n, 5, task="regression", nominal=False, missing=0.3),
     "weighted": lambda n: mixed(n, 2, task="regression", nominal=False, weighted=True),
     "turning": turning,
-}
+}  # fmt: skip
 NOMINAL: dict[str, Callable[[int], Iterator[Labelled]]] = {
     "mv": lambda n: named(synth.Mv(seed=42), n),
     "mixed": lambda n: mixed(n, 1, task="regression", weighted=True),
@@ -132,13 +127,8 @@ FORESTS: dict[str, dict[str, Any]] = {
         "warning_detector": drift.ADWIN(0.2),
         "drift_detector": drift.NoDrift(),
     },
-    "no detectors": {
-        "n_models": 4,
-        "max_features": None,
-        "warning_detector": drift.NoDrift(),
-        "drift_detector": drift.NoDrift(),
-    },
-}
+    "no detectors": {"n_models": 4, "max_features": None, "warning_detector": drift.NoDrift(), "drift_detector": drift.NoDrift()},
+}  # fmt: skip
 KINDS: dict[str, tuple[Any, dict[str, dict[str, Any]]]] = {
     "tree": (tree.HoeffdingTreeRegressor, TREES | MEANS),
     "adaptive tree": (tree.HoeffdingAdaptiveTreeRegressor, ADAPTIVE),

@@ -29,16 +29,10 @@ MODELS: dict[str, Any] = {
 NUMBERS: dict[str, Any] = {
     "regression tree": lambda: tree.HoeffdingTreeRegressor(**EAGER),
     "regression tree, means": lambda: tree.HoeffdingTreeRegressor(leaf_prediction="mean", **EAGER),
-    "regression tree, slots": lambda: tree.HoeffdingTreeRegressor(
-        splitter=tree.splitter.QOSplitter(), **EAGER
-    ),
-    "adaptive regression tree": lambda: tree.HoeffdingAdaptiveTreeRegressor(
-        seed=1, drift_window_threshold=30, drift_detector=QUICK, **EAGER
-    ),
-    "regression forest, means": lambda: forest.ARFRegressor(
-        n_models=3, seed=1, leaf_prediction="mean", drift_detector=QUICK, warning_detector=QUICK
-    ),
-}
+    "regression tree, slots": lambda: tree.HoeffdingTreeRegressor(splitter=tree.splitter.QOSplitter(), **EAGER),
+    "adaptive regression tree": lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=1, drift_window_threshold=30, drift_detector=QUICK, **EAGER),
+    "regression forest, means": lambda: forest.ARFRegressor(n_models=3, seed=1, leaf_prediction="mean", drift_detector=QUICK, warning_detector=QUICK),
+}  # fmt: skip
 """The models of a regression; those with means get strings."""
 STREAMS = {name: list(mixed(600, 9, task="multiclass")) for name in MODELS} | {
     name: list(mixed(600, 9, task="regression", nominal="means" in name)) for name in NUMBERS

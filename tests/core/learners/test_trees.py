@@ -81,25 +81,14 @@ TREES: dict[str, dict[str, Any]] = {
     "hellinger, binary": {**EAGER, "split_criterion": "hellinger", "binary_split": True},
     "binary, no pruning": {**EAGER, "binary_split": True, "merit_preprune": False, "leaf_prediction": "nb"},
     "stops": {**EAGER, "max_depth": 2, "stop_mem_management": True, "remove_poor_attrs": True},
-    "shares": {
-        **EAGER,
-        "max_share_to_split": 0.7,
-        "min_branch_fraction": 0.2,
-        "splitter": tree.splitter.GaussianSplitter(n_splits=4),
-        "max_depth": 1,
-    },
-}
+    "shares": {**EAGER, "max_share_to_split": 0.7, "min_branch_fraction": 0.2, "splitter": tree.splitter.GaussianSplitter(n_splits=4), "max_depth": 1},
+}  # fmt: skip
 
 
 FORESTS: dict[str, dict[str, Any]] = {
     "default": {},
     "majority, few": {"leaf_prediction": "mc", "n_models": 3, "lambda_value": 1, "max_features": 2},
-    "bayes, all features": {
-        "leaf_prediction": "nb",
-        "n_models": 3,
-        "max_features": None,
-        "binary_split": True,
-    },
+    "bayes, all features": {"leaf_prediction": "nb", "n_models": 3, "max_features": None, "binary_split": True},
     "equal votes, quick to drift": {
         "n_models": 3,
         "disable_weighted_vote": True,
@@ -110,42 +99,16 @@ FORESTS: dict[str, dict[str, Any]] = {
     "no warnings": {"n_models": 3, "warning_detector": drift.NoDrift(), "drift_detector": drift.ADWIN(0.1)},
     "no drifts": {"n_models": 3, "warning_detector": drift.ADWIN(0.2), "drift_detector": drift.NoDrift()},
     "many features": {"n_models": 2, "max_features": 7, "split_criterion": "hellinger"},
-}
+}  # fmt: skip
 
 
 ADAPTIVE: dict[str, dict[str, Any]] = {
     "default": {},
-    "eager": {
-        **EAGER,
-        "drift_window_threshold": 20,
-        "drift_detector": drift.ADWIN(0.5, clock=4),
-        "switch_significance": 0.9,
-    },
-    "restless": {
-        "grace_period": 60,
-        "delta": 0.05,
-        "tau": 0.3,
-        "drift_window_threshold": 20,
-        "drift_detector": drift.ADWIN(0.9, clock=1),
-        "switch_significance": 1.5,
-    },
-    "eager, majority": {
-        **EAGER,
-        "drift_window_threshold": 20,
-        "drift_detector": drift.ADWIN(0.5, clock=4),
-        "leaf_prediction": "mc",
-        "bootstrap_sampling": False,
-        "max_depth": 3,
-    },
-    "eager, bayes": {
-        **EAGER,
-        "drift_window_threshold": 20,
-        "drift_detector": drift.ADWIN(0.5, clock=4),
-        "leaf_prediction": "nb",
-        "nb_threshold": 40,
-        "binary_split": True,
-    },
-}
+    "eager": {**EAGER, "drift_window_threshold": 20, "drift_detector": drift.ADWIN(0.5, clock=4), "switch_significance": 0.9},
+    "restless": {"grace_period": 60, "delta": 0.05, "tau": 0.3, "drift_window_threshold": 20, "drift_detector": drift.ADWIN(0.9, clock=1), "switch_significance": 1.5},
+    "eager, majority": {**EAGER, "drift_window_threshold": 20, "drift_detector": drift.ADWIN(0.5, clock=4), "leaf_prediction": "mc", "bootstrap_sampling": False, "max_depth": 3},
+    "eager, bayes": {**EAGER, "drift_window_threshold": 20, "drift_detector": drift.ADWIN(0.5, clock=4), "leaf_prediction": "nb", "nb_threshold": 40, "binary_split": True},
+}  # fmt: skip
 
 KINDS = {
     "tree": (tree.HoeffdingTreeClassifier, TREES),

@@ -67,39 +67,16 @@ def mixture(task):
 ADAPTIVE = {"seed": 1, "drift_window_threshold": 30, **GROWING}
 LEARNERS = {
     "Hoeffding tree": ("classification", lambda: tree.HoeffdingTreeClassifier(**GROWING)),
-    "Hoeffding tree, naive Bayes": (
-        "classification",
-        lambda: tree.HoeffdingTreeClassifier(leaf_prediction="nb", nb_threshold=5, **GROWING),
-    ),
-    "Hoeffding tree, majority": (
-        "classification",
-        lambda: tree.HoeffdingTreeClassifier(leaf_prediction="mc", max_depth=3, **GROWING),
-    ),
+    "Hoeffding tree, naive Bayes": ("classification", lambda: tree.HoeffdingTreeClassifier(leaf_prediction="nb", nb_threshold=5, **GROWING)),
+    "Hoeffding tree, majority": ("classification", lambda: tree.HoeffdingTreeClassifier(leaf_prediction="mc", max_depth=3, **GROWING)),
     "adaptive": ("classification", lambda: tree.HoeffdingAdaptiveTreeClassifier(**ADAPTIVE)),
-    "adaptive, majority": (
-        "classification",
-        lambda: tree.HoeffdingAdaptiveTreeClassifier(
-            leaf_prediction="mc", bootstrap_sampling=False, **ADAPTIVE
-        ),
-    ),
+    "adaptive, majority": ("classification", lambda: tree.HoeffdingAdaptiveTreeClassifier(leaf_prediction="mc", bootstrap_sampling=False, **ADAPTIVE)),
     "forest": ("classification", lambda: forest.ARFClassifier(n_models=4, seed=1, grace_period=20)),
-    "forest, majority": (
-        "classification",
-        lambda: forest.ARFClassifier(n_models=4, seed=1, leaf_prediction="mc"),
-    ),
-    "regression tree": (
-        "regression",
-        lambda: tree.HoeffdingTreeRegressor(leaf_prediction="mean", **GROWING),
-    ),
+    "forest, majority": ("classification", lambda: forest.ARFClassifier(n_models=4, seed=1, leaf_prediction="mc")),
+    "regression tree": ("regression", lambda: tree.HoeffdingTreeRegressor(leaf_prediction="mean", **GROWING)),
     "regression tree, lines": ("regression", lambda: tree.HoeffdingTreeRegressor(**GROWING)),
-    "adaptive regression tree": (
-        "regression",
-        lambda: tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="mean", **ADAPTIVE),
-    ),
-    "regression forest": (
-        "regression",
-        lambda: forest.ARFRegressor(n_models=4, seed=1, leaf_prediction="mean", grace_period=20),
-    ),
+    "adaptive regression tree": ("regression", lambda: tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="mean", **ADAPTIVE)),
+    "regression forest": ("regression", lambda: forest.ARFRegressor(n_models=4, seed=1, leaf_prediction="mean", grace_period=20)),
     "regression forest, lines": ("regression", lambda: forest.ARFRegressor(n_models=3, seed=1)),
     "logistic": ("classification", lambda: pipeline(linear_model.LogisticRegression())),
     "softmax": ("classification", lambda: pipeline(linear_model.SoftmaxRegression())),
@@ -110,7 +87,7 @@ LEARNERS = {
     "mixture, binary": ("classification", lambda: mixture("binary")),
     "mixture, multiclass": ("classification", lambda: mixture("multiclass")),
     "mixture, regression": ("regression", lambda: mixture("regression")),
-}
+}  # fmt: skip
 NUMERIC = ("logistic", "softmax", "regression", "regression tree, lines", "regression forest, lines")
 
 
