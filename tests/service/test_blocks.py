@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from operator import attrgetter
 
 import msgspec
 import pytest
@@ -9,10 +10,13 @@ from msgspec import structs
 from river import linear_model, optim
 
 from explain_core.foreign import dumps
+from explain_core.learners.base import Learner
 from explain_sidecar.fold.partition import FoldError
 from explain_sidecar.fold.version_source import VersionSource
 from explain_sidecar.snapshots.snapshot import encode
-from tests.folds import NAMED, SMALL, messages, new_state, record, restored, settings, values
+from tests.folds import NAMED, SMALL, fold, messages, new_state, record, restored, settings, values
+from tests.fuzz.partitions import SECTIONS, labelled_later
+from tests.streams import nominal_stream
 from tests.versions import content
 
 IPFI, ISAGE = SMALL
@@ -177,6 +181,119 @@ ONE_BY_ONE = {"records around an alarm, static", "conditional", "versions, and a
 """A model of its own code."""
 
 
+QUICK = {"grace_period": 20, "delta": 0.1}
+"""Trees that split within a hundred records."""
+EAGER = {**QUICK, "tau": 0.25}
+
+
+def drawn(features):
+    """Records of these features, whose label is drawn."""
+
+    def stream(n):
+        rng = random.Random(1)
+        return [features(rng) | {"label": rng.randrange(2)} for _ in range(n)]
+
+    return stream
+
+
+def one_weight(rng):
+    """Now and then a value of one feature has the weight of a value of another."""
+    x = {"a": rng.gauss(0, 1), "hue": rng.choice(["red", "blue"]), "hue_mix": rng.choice(["1", "2"])}
+    return x | ({"hue": "mix_1"} if rng.random() < 0.02 else {})
+
+
+def name_of_a_number(rng):
+    """Now and then a category has the weight of a number."""
+    x = {"hue_red": rng.gauss(0, 1), "hue": rng.choice(["green", "blue"])}
+    return x | ({"hue": "red"} if rng.random() < 0.02 else {})
+
+
+def seldom_there(rng):
+    """A category, and a number, that are absent for longer than the reservoir remembers."""
+    x = strings_alone(rng)
+    return x | ({"n": rng.gauss(0, 1)} if rng.random() < 0.01 else {})
+
+
+def strings_alone(rng):
+    x = {"hue": rng.choice(["red", "blue"]), "size": rng.choice("SML")}
+    return x | ({"odd": rng.choice("xyz")} if rng.random() < 0.01 else {})
+
+
+def concepts(n):
+    """Trees split, prune, wake leaves that no split could better, and drift; categories come late, values are missing."""
+    return [x | {"label": y} for x, y in nominal_stream(n, 1)]
+
+
+def categories(n):
+    return [x | {"label": y} for x, y in nominal_stream(n, 1, numbers=False)]
+
+
+STREAMS = {
+    "a weight of two values": (drawn(one_weight), {}),
+    "a category with the name of a number": (drawn(name_of_a_number), {}),
+    "values seldom there": (drawn(seldom_there), {}),
+    "whose way depends on the type": (drawn(seldom_there), {"factory": "tests.models:floats_and_strings"}),
+    "one-hot encoder alone": (drawn(strings_alone), {"factory": "tests.models:one_hot"}),
+    "tree": (categories, {"factory": "river.tree:HoeffdingTreeClassifier", "params": EAGER}),
+    "adaptive tree": (concepts, {"factory": "river.tree:HoeffdingAdaptiveTreeClassifier", "params": {"drift_window_threshold": 30, **EAGER}}),
+    "forest": (concepts, {"factory": "river.forest:ARFClassifier", "params": {"n_models": 3}}),
+    "forest on categories": (categories, {"factory": "river.forest:ARFClassifier", "params": {"n_models": 3, **EAGER}}),
+    "bagging": (concepts, {"factory": "tests.models:bagging"}),
+}  # fmt: skip
+"""Records of categories, and the models that learn from them."""
+
+MODELS = [
+    ("multiclass", "river.tree:HoeffdingTreeClassifier", QUICK),
+    ("multiclass", "river.tree:HoeffdingAdaptiveTreeClassifier", QUICK),
+    ("multiclass", "river.tree:ExtremelyFastDecisionTreeClassifier", QUICK),
+    ("multiclass", "river.tree:LASTClassifier", {}),
+    ("regression", "river.tree:HoeffdingTreeRegressor", QUICK),
+    ("regression", "river.tree:HoeffdingAdaptiveTreeRegressor", QUICK),
+    ("regression", "river.tree:SGTRegressor", QUICK),
+    ("multiclass", "river.forest:ARFClassifier", {"n_models": 3, **QUICK}),
+    ("regression", "river.forest:ARFRegressor", {"n_models": 3, **QUICK}),
+    ("multiclass", "river.forest:AMFClassifier", {"n_estimators": 3}),
+    ("regression", "river.forest:AMFRegressor", {"n_estimators": 3}),
+    ("regression", "river.forest:OXTRegressor", {"n_models": 3}),
+    *(("multiclass", f"tests.models:{name}", {}) for name in (
+        "random_patches", "bagging", "adwin_bagging", "leveraging_bagging", "boosting", "adaboost", "stacking",
+    )),
+    ("multiclass", "river.naive_bayes:GaussianNB", {}),
+    ("multiclass", "river.naive_bayes:BernoulliNB", {}),
+    ("multiclass", "river.neighbors:KNNClassifier", {}),
+    ("regression", "river.neighbors:KNNRegressor", {}),
+    ("binary", "river.linear_model:LogisticRegression", {}),
+    ("binary", "river.linear_model:PAClassifier", {}),
+    ("regression", "river.linear_model:BayesianLinearRegression", {}),
+    ("binary", "river.facto:FMClassifier", {"seed": 1}),
+    *(("binary", f"tests.models:{name}", {}) for name in ("selected", "undersampled", "Majority", "fitted")),
+]  # fmt: skip
+
+OF_MODELS = {
+    **{
+        f"{factory}, {task}": (
+            task,
+            {
+                "model": {"factory": factory, "params": params, "static": factory.endswith("fitted")},
+                "explain": {"every": 3},
+            },
+            lambda n, task=task: values(n, task, numeric=True),
+        )
+        for task, factory, params in MODELS
+    },
+    **{f"{name} of categories": ("binary", {"model": model}, stream) for name, (stream, model) in STREAMS.items()},
+    **{  # a tree, AdaBoost, bagging
+        f"windows of a model whose kind the seed {seed} decides": (
+            "binary",
+            {"drift": SHIFTS, "seed": seed, "model": {"factory": "tests.models:drawn_by_seed"}},
+            values,
+        )
+        for seed in (0, 1, 6)
+    },
+}  # fmt: skip
+"""The same of any model, with the records that it learns from."""
+
+
 def sure():
     """A model that never learns, which half of the records prove wrong."""
     return lambda x: {0: 0.1, 1: 0.9} if x.get("a", 0) > 0 else {0: 0.9, 1: 0.1}
@@ -270,16 +387,11 @@ def step(state, given):
     return state.supplied(given, lambda key: None, VersionSource(state.settings, lambda: 0.0).find)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_blocks_and_restores_have_the_bytes_of_one_record_after_another(case, files):
-    task, sections = CASES[case]
-    known = {"explainers": SMALL, **sections, "model": {"task": task, **sections.get("model", {})}}
-    known = placed(known, files)
-    given = odd(500, task, known.get("record", {}))
+def same_bytes(known, given, cuts, stored=encode):
+    """Fold these records one by one, and in blocks and restored at the cuts; the state, and how many went in blocks."""
     alone, together = new_state(**known), new_state(**known)
-    drawn = random.Random(case).sample(range(2, len(given)), 12)
     i, in_blocks, as_bytes = 0, 0, []
-    for end in [1, *sorted(drawn), len(given)]:
+    for end in [1, *sorted(cuts), len(given)]:
         while i < end:
             folded, outputs = together.fold(iter(given[i : min(end, i + 70)]))
             in_blocks += len(folded)
@@ -288,14 +400,35 @@ def test_blocks_and_restores_have_the_bytes_of_one_record_after_another(case, fi
             assert outputs == [output for one in given[i:after] for output in step(alone, one)]
             assert list(together.slots) == list(alone.slots)
             i = after
-        assert i == end and encode(together) == encode(alone)
+        assert i == end and stored(together) == stored(alone)
         assert [rows.read().pack() for rows in ended(together)] == [rows.pack() for rows in ended(alone)]
         together = restored(encode(together), settings(**known))
         as_bytes += [
             len(rows) == 0 < len(rows.read()) for state in (alone, together) for rows in ended(state)
         ]
-    assert all(as_bytes) and ("drift" in sections) == (as_bytes != [])
+    assert all(as_bytes) and ("drift" in known) == (as_bytes != [])
+    return alone, in_blocks
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_blocks_and_restores_have_the_bytes_of_one_record_after_another(case, files):
+    task, sections = CASES[case]
+    known = {"explainers": SMALL, **sections, "model": {"task": task, **sections.get("model", {})}}
+    known = placed(known, files)
+    given = odd(500 if "models" in known else 320, task, known.get("record", {}))
+    alone, in_blocks = same_bytes(known, given, random.Random(case).sample(range(2, len(given)), 8))
     assert in_blocks > alone.records / 2 if case not in ONE_BY_ONE else in_blocks == 0
+
+
+@pytest.mark.parametrize("case", OF_MODELS)
+def test_so_have_those_of_any_model(case):
+    task, sections, stream = OF_MODELS[case]
+    known = {**sections, "model": {"task": task, **sections["model"]}}
+    given = [record(i, value) for i, value in enumerate(stream(400 if case.endswith("categories") else 180))]
+    # A pickle knows which of its equal strings are one object.
+    stored = encode if isinstance(new_state(**known).explained.model, Learner) else attrgetter("fold_digest")
+    alone, _ = same_bytes(known, given, random.Random(case).sample(range(2, len(given)), 4), stored)
+    assert alone.records == len(given)
 
 
 @pytest.mark.parametrize(
@@ -411,3 +544,28 @@ def test_what_blocks_do_not_know_is_folded_record_by_record(sections):
         assert together.fold(given[offset:]) == ([], [])
         assert together.step(one) == alone.step(one)
     assert encode(together) == encode(alone)
+
+
+@pytest.mark.parametrize(("stream", "model"), STREAMS.values(), ids=STREAMS)
+def test_it_is_what_the_model_says_copy_by_copy(stream, model):
+    given, states = (
+        stream(300),
+        [new_state(model=model, explain={"evaluator": name}) for name in ("auto", "generic")],
+    )
+    fast, plain = (messages(fold(state, given)) for state in states)
+    assert [message["importance"] for message in fast] == [message["importance"] for message in plain]
+    assert states[0].explained.evaluator.fallbacks < 200, "compiled code explained next to nothing"
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("default", 90), ("segments", 90), ("curves, and predictions that wait", 205)]
+)
+def test_a_feature_that_comes_up_with_the_last_record_of_a_block_leaves_a_state_that_is_restored(name, start):
+    sections = SECTIONS[name]
+    state, known = new_state(**sections), settings(**sections)
+    given = labelled_later(values(start + 30)) if "predictions" in sections else values(start + 30)
+    fold(state, given[:start])
+    for offset, value in enumerate(given[start:]):
+        fold(state, [value | {f"late {offset}": 1.0}])
+        raw = encode(state)
+        assert encode(restored(raw, known)) == raw

@@ -32,46 +32,6 @@ from tests.folds import fold, new_state, settings, values
 from tests.folds import restored as decoded
 from tests.models import Majority
 
-QUICK = {"grace_period": 20, "delta": 0.1}
-"""Trees that split within a hundred records."""
-
-MODELS = [
-    ("binary", None, {}),
-    ("multiclass", None, {}),
-    ("regression", None, {}),
-    ("multiclass", "river.tree:HoeffdingTreeClassifier", QUICK),
-    ("multiclass", "river.tree:HoeffdingAdaptiveTreeClassifier", QUICK),
-    ("multiclass", "river.tree:ExtremelyFastDecisionTreeClassifier", QUICK),
-    ("multiclass", "river.tree:LASTClassifier", {}),
-    ("regression", "river.tree:HoeffdingTreeRegressor", QUICK),
-    ("regression", "river.tree:HoeffdingAdaptiveTreeRegressor", QUICK),
-    ("regression", "river.tree:SGTRegressor", QUICK),
-    ("multiclass", "river.forest:ARFClassifier", {"n_models": 3, **QUICK}),
-    ("regression", "river.forest:ARFRegressor", {"n_models": 3, **QUICK}),
-    ("multiclass", "river.forest:AMFClassifier", {"n_estimators": 3}),
-    ("regression", "river.forest:AMFRegressor", {"n_estimators": 3}),
-    ("regression", "river.forest:OXTRegressor", {"n_models": 3}),
-    ("multiclass", "tests.models:random_patches", {}),
-    ("multiclass", "tests.models:bagging", {}),
-    ("multiclass", "tests.models:adwin_bagging", {}),
-    ("multiclass", "tests.models:leveraging_bagging", {}),
-    ("multiclass", "tests.models:boosting", {}),
-    ("multiclass", "tests.models:adaboost", {}),
-    ("multiclass", "tests.models:stacking", {}),
-    ("multiclass", "river.naive_bayes:GaussianNB", {}),
-    ("multiclass", "river.naive_bayes:BernoulliNB", {}),
-    ("multiclass", "river.neighbors:KNNClassifier", {}),
-    ("regression", "river.neighbors:KNNRegressor", {}),
-    ("binary", "river.linear_model:LogisticRegression", {}),
-    ("binary", "river.linear_model:PAClassifier", {}),
-    ("regression", "river.linear_model:BayesianLinearRegression", {}),
-    ("binary", "river.facto:FMClassifier", {"seed": 1}),
-    ("binary", "tests.models:selected", {}),
-    ("binary", "tests.models:undersampled", {}),
-    ("binary", "tests.models:Majority", {}),
-    ("binary", "tests.models:fitted", {}),
-]
-
 
 def taken(state, known):
     return take(state, known.app_id, "records", "topic-id", fold_settings(known))
@@ -80,25 +40,6 @@ def taken(state, known):
 def restored(state, known):
     snapshot = taken(state, known)
     return load(snapshot.model_copy(update={"trusted": True}), known)
-
-
-@pytest.mark.parametrize(
-    ("task", "factory", "params"), MODELS, ids=[f"{task} {name}" for task, name, _ in MODELS]
-)
-def test_a_restored_state_continues_as_if_nothing_had_happened(task, factory, params):
-    model: dict = {"factory": factory, "params": params} if factory else {}
-    if factory == "tests.models:fitted":
-        model |= {"static": True}
-    known = settings(task=task, model=model, explain={"every": 3})
-    given = values(210, task, numeric=factory is not None)
-    whole, half = (new_state(task=task, model=model, explain={"every": 3}) for _ in range(2))
-    expected, found = fold(whole, given), []
-    for end in (3, 110, 210):
-        half = restored(half, known)
-        found += fold(half, given[half.next_offset : end])
-    assert len(expected) == 21
-    assert found == expected
-    assert half.fold_digest == whole.fold_digest
 
 
 def test_explainers_of_a_restored_state_share_their_model_and_reservoir():

@@ -9,8 +9,7 @@ import yaml
 from explain_client.drift import Drift, Separation
 from explain_core.drift import RiskChange
 from explain_sidecar.fold.contents import ignoring
-from explain_sidecar.snapshots.snapshot import encode
-from tests.folds import fold, messages, new_state, restored, settings
+from tests.folds import fold, messages, new_state
 
 QUICK = {"enabled": True, "window": 200, "bootstrap": 20}
 
@@ -97,17 +96,6 @@ def test_a_static_model_is_compared_with_itself_from_the_second_window_on():
     found = messages(fold(new_state(drift=QUICK, model=static), stream(600)), "drift")
     assert [(m["baseline"]["number"], m["target"]["number"]) for m in found] == [(0, 1), (1, 2)]
     assert found[0]["change"]["joint"]["hypothesis"] is None
-
-
-@pytest.mark.parametrize("seed", [0, 1, 6])  # a tree, AdaBoost, bagging
-def test_windows_keep_models_whose_kind_the_seed_decides(seed):
-    sections = {"drift": QUICK, "seed": seed, "model": {"factory": "tests.models:drawn_by_seed"}}
-    rows = stream(700)
-    expected = fold(new_state(**sections), rows)
-    assert len(messages(expected, "drift")) == 1
-    state = new_state(**sections)
-    before = fold(state, rows[:500])
-    assert before + fold(restored(encode(state), settings(**sections)), rows[500:]) == expected
 
 
 def test_a_window_of_event_time_ends_before_the_first_record_of_the_next_and_counts_who_is_late():
