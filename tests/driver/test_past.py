@@ -276,8 +276,10 @@ def test_each_refusal_says_what_was_lost_and_what_to_do() -> None:
     assert "beyond the committed offset 10; the offset was moved back" in refused(driver)
     committed["records", 0] = 10, ""
     assert "is not ours: it has no pointer to a snapshot" in refused(driver)
-    committed["records", 0] = 50, metadata
     log.low = 0
+    committed["records", 0] = 51, metadata
+    assert "committed offset 51 is beyond the end of the log 50; records were lost" in refused(driver)
+    committed["records", 0] = 50, metadata
     assert driver.run_to_end() == []
     driver.feed(0, values(10, 2))
     log.low = 55

@@ -311,8 +311,8 @@ def test_config_check_refuses_schema_files_that_run_would_refuse(tmp_path: Path,
             )
 
 
-def test_config_check_keeps_what_a_model_prints_off_stdout() -> None:
-    done = _run(
+def test_config_check_keeps_what_a_model_prints_off_stdout(run: Run) -> None:
+    done = run(
         "config",
         "check",
         "--json",
