@@ -18,7 +18,7 @@ from tests.fuzz import entries, formats
 from tests.fuzz.damage import mutated
 from tests.fuzz.partitions import SECTIONS
 
-INPUTS = int(os.environ.get("FUZZ_INPUTS", "5000"))
+INPUTS = int(os.environ.get("FUZZ_INPUTS", "2500"))
 BATCH = 20
 """Inputs of one example; an example has a cost of its own."""
 

@@ -92,14 +92,14 @@ def test_each_record_has_the_prediction_before_the_model_learns_with_reasons_tha
 def test_predictions_change_no_other_message_and_are_the_same_bytes_after_restarts():
     asked = {"model.name": "forest", "predictions.enabled": True, "alarms.enabled": True, "emit.every": 20}
     driver, without = FoldDriver(asked), FoldDriver({**asked, "predictions.enabled": False})
-    given = values(160)
+    given = values(80)
     driver.send(given)
     without.send(given)
-    assert len(driver.predictions) == 160 and without.predictions == []
-    assert driver.explanations == without.explanations and len(driver.explanations) == 8
-    driver.verify(every=37)
+    assert len(driver.predictions) == 80 and without.predictions == []
+    assert driver.explanations == without.explanations and len(driver.explanations) == 4
+    driver.verify(every=27)
     frame = to_pandas(driver.predictions)
-    assert len(frame) == 160 and {"time", "predicted", "baseline", "reasons"} <= {*frame.columns}
+    assert len(frame) == 80 and {"time", "predicted", "baseline", "reasons"} <= {*frame.columns}
 
 
 def test_records_without_a_label_are_predicted_and_leave_the_model_alone():
