@@ -1,5 +1,6 @@
 """explain_core as a distribution of its own: what its README shows runs on it alone."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -15,11 +16,20 @@ from tests.documentation import ROOT, blocks
 
 HOME = ROOT / "explain_core"
 ALONE = """
-import sys
-{program}
-strangers = ({{"confluent_kafka", "starlette", "pydantic", "explain_sidecar", "explain_client"}} - {known}) & set(sys.modules)
-assert not strangers, strangers
+import io, json, sys
+from contextlib import redirect_stdout
+import explain_core
+
+STRANGERS = {"confluent_kafka", "starlette", "pydantic", "explain_sidecar", "explain_client"}
+printed = []
+for program, known in json.loads(sys.argv[1]):
+    with redirect_stdout(io.StringIO()) as said:
+        exec(program, {"explain_core": explain_core})
+    printed.append(said.getvalue())
+    strangers = (STRANGERS - set(known)) & set(sys.modules)
+    assert not strangers, strangers
 assert "installed" in explain_core.__file__, explain_core.__file__
+print(json.dumps(printed))
 """
 
 
@@ -34,33 +44,26 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def run(program: str, installed: Path) -> str:
-    known = {"PATH": "/usr/bin:/bin", "HOME": str(installed.parent), "PYTHONPATH": str(installed)}
+def test_the_readme_s_examples_run_on_the_distribution_alone_and_print_what_it_says(installed: Path) -> None:
+    """And every name that is promised is there, and imports nothing of the service."""
+    shown = list(blocks("explain_core/README.md"))
+    examples = [(block.text, after.text) for block, after in pairwise(shown) if block.language == "python"]
+    assert len(examples) > 1
+    names = "for name in explain_core.__all__: getattr(explain_core, name)"
+    # A report has the client's sentences, and the README says to install it.
+    programs: list[tuple[str, list[str]]] = [(names, [])]
+    programs += [(text, ["explain_client", "confluent_kafka"] if "ec.watch(" in text else []) for text, _ in examples]  # fmt: skip
+    expected = ["", *(f"{printed}\n" for _, printed in examples)]
+    order = sorted(range(len(programs)), key=lambda i: len(programs[i][1]))  # what one imports stays
     done = subprocess.run(
-        [sys.executable, "-P", "-c", program],
+        [sys.executable, "-P", "-c", ALONE, json.dumps([programs[i] for i in order])],
         cwd=installed.parent,
-        env=known,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(installed.parent), "PYTHONPATH": str(installed)},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_readme_s_examples_run_on_the_distribution_alone_and_print_what_it_says(installed: Path) -> None:
-    shown = list(blocks("explain_core/README.md"))
-    examples = [(block.text, after.text) for block, after in pairwise(shown) if block.language == "python"]
-    assert len(examples) > 1
-    for program, printed in examples:
-        # A report has the client's sentences, and the README says to install it.
-        known = {"explain_client", "confluent_kafka"} if "ec.watch(" in program else set()
-        script = ALONE.format(program=f"import explain_core\n{program}", known=known)
-        assert run(script, installed) == printed + "\n"
-
-
-def test_every_name_that_is_promised_is_there_and_imports_nothing_of_the_service(installed: Path) -> None:
-    program = "import explain_core\nfor name in explain_core.__all__: getattr(explain_core, name)"
-    assert run(ALONE.format(program=program, known=set()), installed) == ""
+    assert json.loads(done.stdout) == [expected[i] for i in order]
 
 
 def test_every_folder_of_the_package_is_in_the_distribution() -> None:

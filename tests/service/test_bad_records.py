@@ -13,7 +13,6 @@ from explain_sidecar.fold.partition import FoldError
 from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import (
     GOOD,
-    SMALL,
     fold,
     grouped,
     messages,

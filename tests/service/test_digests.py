@@ -10,6 +10,7 @@ from pathlib import Path
 from explain_client.chain import body_of, chained
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.pinned import PINNED
+from explain_sidecar.snapshots.snapshot import Versions
 from tests.folds import fold, messages, new_state, settings, values
 
 
@@ -50,29 +51,27 @@ def test_partitions_epochs_and_seeds_have_streams_of_their_own():
     assert len({message["importance"]["ipfi"]["cross_entropy"]["a"]["value"] for message in last}) == 5
 
 
-FOLDS = """
-import hashlib
-from explain_sidecar.snapshots.snapshot import Versions
-from tests.folds import fold, new_state, values
-digest = hashlib.sha256()
-for task, model in {folds!r}:
-    state = new_state(task=task, model=model)
-    for output in fold(state, values(250, task, numeric="factory" in model)):
-        digest.update(output.value)
-    digest.update(state.fold_digest)
-print(digest.hexdigest(), Versions.here().cpu)
-"""
+FOLDS = [(task, {"name": "mixture"}) for task in ("binary", "multiclass", "regression")] + [
+    ("multiclass", {"factory": "river.tree:HoeffdingAdaptiveTreeClassifier"}),
+    ("regression", {"factory": "river.forest:AMFRegressor"}),
+]
+
+
+def folded():
+    """Digest over messages and fold digests, and the CPU features that a snapshot would name."""
+    digest = hashlib.sha256()
+    for task, model in FOLDS:
+        state = new_state(task=task, model=model)
+        for output in fold(state, values(250, task, numeric="factory" in model)):
+            digest.update(output.value)
+        digest.update(state.fold_digest)
+    return f"{digest.hexdigest()} {Versions.here().cpu}".split()
 
 
 def folded_elsewhere(**environment):
-    """Digest over messages and fold digests, and the CPU features that a snapshot would name, in another process."""
-    folds = [(task, {"name": "mixture"}) for task in ("binary", "multiclass", "regression")]
-    folds += [
-        ("multiclass", {"factory": "river.tree:HoeffdingAdaptiveTreeClassifier"}),
-        ("regression", {"factory": "river.forest:AMFRegressor"}),
-    ]
+    """The same in another process."""
     done = subprocess.run(
-        [sys.executable, "-c", FOLDS.format(folds=folds)],
+        [sys.executable, "-c", "from tests.service.test_digests import folded; print(*folded())"],
         env={**os.environ, **PINNED, **environment},
         cwd=Path(__file__).parents[2],
         capture_output=True,
@@ -84,7 +83,7 @@ def folded_elsewhere(**environment):
 
 
 def test_other_hash_seeds_and_cpu_features_give_the_same_bytes():
-    digest, features = folded_elsewhere()
+    digest, features = folded()
     elsewhere, fewer = folded_elsewhere(
         PYTHONHASHSEED="7",
         NPY_DISABLE_CPU_FEATURES="X86_V4 X86_V3",
