@@ -92,8 +92,8 @@ def test_the_challenger_belongs_to_the_settings_that_the_state_belongs_to():
         assert fold_settings(settings(challenger=other)) != found
 
 
-def test_the_better_one_is_named_in_words_by_message_client_and_tail():
-    state, outputs = compared(WORSE, 2_500, emit={"every": 2_500})
+def test_the_better_one_is_named_in_words_by_message_client_tail_and_dashboard():
+    state, outputs = compared(WORSE, 1_200, emit={"every": 1_200})
     (value,) = (output.value for output in outputs if output.destination == "explanations")
     explanation = Explanation.from_json(value)
     challenger = explanation.challenger
@@ -102,7 +102,7 @@ def test_the_better_one_is_named_in_words_by_message_client_and_tail():
     difference = challenger.loss_difference()
     assert difference.better == "model"
     assert 0.0 < difference.low < difference.value < difference.high
-    assert difference.records == 2_400
+    assert difference.records == 1_100
     assert difference.sentence.startswith("the model loses less than the challenger, by ")
     assert challenger.importance("ipfi")["a"].value == 0.0
     cell, own = challenger.importance_difference("ipfi")["a"], explanation.importance("ipfi")["a"]
@@ -115,6 +115,14 @@ def test_the_better_one_is_named_in_words_by_message_client_and_tail():
     assert difference.sentence in shown
     assert "less to the challenger" in shown
     assert state.chains["explanations"].seq == 1
+    feed = Feed(state.settings)
+    feed.explanation(3, value)
+    about = Page(feed, ViewSelection(view="importance")).next()["challenger"]
+    assert about["name"] == WORSE["factory"] and about["difference"]["better"] == "model"
+    assert about["loss"]["model"] == pytest.approx(np.log(2))
+    sizes = [abs(row["value"]) for row in about["rows"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert about["difference"]["sentence"] == difference.sentence
 
 
 def test_where_no_difference_is_seen_the_message_says_which_one_would_have_been():
@@ -298,22 +306,6 @@ def test_no_message_is_larger_than_stated(monkeypatch):
     alone = PartitionState(settings(), 3)._vocabulary._size
     cells = 2 * sum(len(json.dumps(name)) + CELL for name in state.kinds)
     assert size.of(state.kinds) - size.of(()) == alone.of(state.kinds) - alone.of(()) + 2 * cells
-
-
-def test_the_dashboard_says_which_one_is_better():
-    given = settings(challenger=WORSE, emit={"every": 500})
-    feed = Feed(given)
-    for output in fold(PartitionState(given, 0), values(2_500)):
-        feed.explanation(0, output.value)
-    page = Page(feed, ViewSelection(view="importance")).next()
-    assert page["challenger"]["name"] == WORSE["factory"]
-    assert page["challenger"]["difference"]["better"] == "model"
-    assert page["challenger"]["loss"]["model"] == pytest.approx(np.log(2))
-    sizes = [abs(row["value"]) for row in page["challenger"]["rows"]]
-    assert sizes == sorted(sizes, reverse=True)
-    assert page["challenger"]["difference"]["sentence"].startswith(
-        "the model loses less than the challenger, by "
-    )
 
 
 def test_metrics_have_the_challenger_s_loss_and_the_difference():
