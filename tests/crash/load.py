@@ -253,7 +253,8 @@ class Load:
             if not self._feeding.is_set():
                 break
             give(fed)
-            producer.poll(max(0.0, started + index / records_per_second - time.monotonic()))
+            producer.poll(0)  # with time to wait it would return with the first report
+            time.sleep(max(0.0, started + index / records_per_second - time.monotonic()))
         for fed in self._stream.last(self._stream.partitions):
             give(fed)
         assert producer.flush(60) == 0
