@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from explain_sidecar import crash_points
+
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["benchmarks.preloaded"])
 
-AT_START = ("LD_", "PYTHON", "SIDECAR_")
+AT_START = ("LD_", "PYTHON")
 """How variables begin that a process reads but once, when it starts: with another value it cannot be a fork."""
 
 
@@ -82,6 +84,11 @@ def _become(
     for number, path in ((1, stdout), (2, stderr)):
         with path.open("ab") as file:
             os.dup2(file.fileno(), number)
+    if point := environment.get(crash_points.VARIABLE):
+        unarmed, armed = crash_points.reach, crash_points.armed(point)
+        for imported in list(sys.modules.values()):
+            if getattr(imported, "reach", None) is unarmed:
+                imported.reach = armed  # type: ignore[attr-defined]
     sys.argv = [module, *arguments]
     sys.modules.pop(module, None)  # it runs as __main__
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -58,13 +58,10 @@ class Verdict:
     models: dict[str, int] = field(default_factory=dict)
 
 
-def check(
-    settings: Settings, complete: bool = True, fold: bool = True, begin: Begin | None = None
-) -> Verdict:
+def check(settings: Settings, complete: bool = True, begin: Begin | None = None) -> Verdict:
     """Compare every output topic with the oracle, byte for byte, as a reader of committed records sees it.
 
-    ``complete``: every record of the input must be committed. ``fold``: without it only what needs no fold is checked: the
-    digest chains, and that no transaction is open. ``begin`` gives the state that folds a partition, else ``first`` does.
+    ``complete``: every record of the input must be committed. ``begin`` gives the state that folds a partition, else ``first`` does.
     """
     topics = settings.topics
     envelope, fetch = Envelope(settings, _topic_id(settings)), schema_source(settings)
@@ -84,17 +81,14 @@ def check(
         differences += chain(settings, partition, published["explanations"])
         verdict.messages += sum(map(len, published.values()))
         verdict.bytes += sum(len(value or b"") for stream in published.values() for _, value, _ in stream)
-        if fold:
-            records = [record for record in given[partition] if record.offset < place.offset]
-            verdict.records += len(records)
-            state = (
-                first(settings, partition, explanations, given) if begin is None else begin(partition, given)
-            )
-            name = "versions" if state.versions else _name(state.explained.model)
-            verdict.models[name] = verdict.models.get(name, 0) + 1
-            differences += compare(
-                state, envelope, records, place, published, fetch, VersionSource(settings).find
-            )
+        records = [record for record in given[partition] if record.offset < place.offset]
+        verdict.records += len(records)
+        state = first(settings, partition, explanations, given) if begin is None else begin(partition, given)
+        name = "versions" if state.versions else _name(state.explained.model)
+        verdict.models[name] = verdict.models.get(name, 0) + 1
+        differences += compare(
+            state, envelope, records, place, published, fetch, VersionSource(settings).find
+        )
     return verdict
 
 

@@ -30,21 +30,3 @@ class Failing(Unpredictable):
         if self.n == 99:
             raise ZeroDivisionError("the model divides by zero")
         return {0: 0.5, 1: 0.5}
-
-
-class Wavering(Unpredictable):
-    """Predicts the same of every record, and for what an explainer asks after it something that depends on the process."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = False
-
-    def predict_proba_one(self, x):
-        if self.asked:
-            return super().predict_proba_one(x)
-        self.asked = True
-        return {0: 0.5, 1: 0.5}
-
-    def learn_one(self, x, y):
-        self.asked = False
-        super().learn_one(x, y)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -27,11 +27,12 @@ from confluent_kafka.admin import AdminClient
 from explain_sidecar.broker.embedded import Broker, free_port
 from tests.crash.load import Load, Verdict
 from tests.crash.report import comparison, restarts, title
+from tests.crash.streams import MIXED
 from tests.crash.watch import Watch
 
 BROKERS = (1, 2, 3)
 WORKERS = 2
-RECORDS_PER_SECOND = 40  # five of each partition, all explained; readers see them with the next commit
+RECORDS_PER_SECOND = 5  # of each partition, all explained; readers see them with the next commit
 START_SECONDS, TAKEOVER_SECONDS, SYNC_SECONDS = 120, 300, 120
 
 
@@ -118,6 +119,7 @@ def run(
     brokers: Sequence[int] | None = None,
     tell: Callable[[str], None] = lambda text: None,
     evidence: Path | None = None,
+    partitions: int = MIXED.partitions,
 ) -> tuple[list[Kill], Verdict]:
     """Kill these brokers in turn, or the coordinator of the group alone, each once the one before is in sync again.
 
@@ -130,7 +132,8 @@ def run(
             "EXPLAIN_KAFKA__CONFIG": "{}",
             "EXPLAIN_COMMIT__INTERVAL_MS": "300",
         }
-        load = Load(f"cluster-{seed}", cluster, settings, WORKERS, records_per_second=RECORDS_PER_SECOND)
+        stream = replace(MIXED, partitions=partitions, rate=partitions * RECORDS_PER_SECOND)
+        load = Load(f"cluster-{seed}", cluster, settings, WORKERS, stream=stream)
         stack.callback(load.close)
         group, owned = load.pipeline.name, set(load.pipeline.inputs)
         running = load.until(

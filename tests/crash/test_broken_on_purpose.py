@@ -1,4 +1,7 @@
-"""A protection whose absence goes unseen is not tested: the same scenario with it, and with it switched off."""
+"""A protection whose absence goes unseen is not tested: the same scenario with it, and with it switched off.
+
+Those that depend on what Kafka does; all of them, in memory, are in tests/driver/test_broken_on_purpose.py.
+"""
 
 import json
 import signal
@@ -10,11 +13,9 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from benchmarks import KEY_FILE, oracle
+from benchmarks import oracle
 from benchmarks.oracle import check
-from explain_core.packing import packed, zstd
 from explain_sidecar.broker.embedded import Broker
-from explain_sidecar.kafka.checkpoints import Pointer
 from tests.broker.harness import Pipeline, Process, mixed_records
 from tests.brokers import LONG_SESSION
 from tests.crash.sabotage import SABOTAGE, no_repair_of_outputs
@@ -45,8 +46,8 @@ class Line(Pipeline):
         """A worker that takes what was committed as published: one that looks would publish what its predecessor lost."""
         return self.worker(slot, until_caught_up, **{SABOTAGE_VARIABLE: no_repair_of_outputs.__name__})
 
-    def differences(self, fold: bool = True) -> list[str]:
-        return check(self.settings, complete=False, fold=fold).differences
+    def differences(self) -> list[str]:
+        return check(self.settings, complete=False).differences
 
 
 @pytest.fixture(scope="module")
@@ -75,16 +76,6 @@ def both(
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(scenario, lines))
     return lines
-
-
-def leave_something_to_replay(line: Line) -> None:
-    """300 records with a snapshot after them, 200 more without one: the worker was killed."""
-    line.feed(mixed_records(1, 300))
-    line.run_to_end()
-    line.feed(mixed_records(1, 200, seed=1))
-    process = line.worker()
-    line.wait_for(line.folded)
-    process.kill()
 
 
 def test_offsets_outside_the_transaction_lose_what_a_crash_aborts(broker: Broker) -> None:
@@ -117,88 +108,6 @@ def test_metadata_of_a_consumer_that_never_joined_lets_a_zombie_commit(broker: B
     intact, broken = both(
         broker, "metadata_of_a_consumer_that_never_joined", scenario, 2, EXPLAIN_COMMIT__MAX_RECORDS="40"
     )
-    assert intact.differences() == []
-    assert any("explanations" in difference for difference in broken.differences())
-
-
-@pytest.mark.parametrize(
-    ("name", "model"),
-    [
-        pytest.param("no_digest_check", "Unpredictable", id="a model that is not deterministic"),
-        pytest.param("no_chain_check", "Wavering", id="explanations that are not deterministic"),
-    ],
-)
-def test_without_the_check_of_digests_what_is_not_deterministic_breaks_the_chain(
-    broker: Broker, name: str, model: str
-) -> None:
-    statuses = {}
-
-    def scenario(line: Line) -> None:
-        leave_something_to_replay(line)
-        line.feed(mixed_records(1, 100, seed=2))
-        statuses[line.broken] = line.suspect(until_caught_up=True).wait()
-
-    intact, broken = both(
-        broker,
-        name,
-        scenario,
-        EXPLAIN_MODEL__FACTORY=f"tests.broker.custom_models:{model}",
-        EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=str(KEY_FILE),
-    )
-    assert statuses == {None: 1, name: 0}
-    assert intact.differences(fold=False) == []
-    assert any("digest chain breaks" in difference for difference in broken.differences(fold=False))
-
-
-def test_without_the_checksum_an_altered_chunk_is_folded_on(broker: Broker) -> None:
-    statuses = {}
-
-    def scenario(line: Line) -> None:
-        line.feed(mixed_records(1, 300))
-        line.run_to_end()
-        alter_snapshot(line)
-        line.feed(mixed_records(1, 100, seed=2))
-        statuses[line.broken] = line.suspect(until_caught_up=True).wait()
-
-    intact, broken = both(broker, "no_checksum", scenario)
-    assert statuses == {None: 0, "no_checksum": 0}  # it is passed over, and replayed
-    assert intact.differences() == []
-    assert any("explanations" in difference for difference in broken.differences())
-
-
-def alter_snapshot(line: Line) -> None:
-    """Every green thing in the state becomes another, in chunks of the old number; the manifest knows their sizes, and the sha256 of before."""
-    place = line.committed()[0]
-    pointer = Pointer.decode(place.metadata)
-    assert pointer is not None
-    stored = {message.offset(): message for message in line.read(line.topics["checkpoints"])}
-    *chunks, manifest = [stored[offset] for offset in sorted(stored) if offset >= pointer.first_chunk]
-    raw = zstd.decompress(b"".join(chunk.value() for chunk in chunks))
-    assert raw.count(b"green")
-    whole = packed(raw.replace(b"green", b"grean"))
-    size = len(whole) // len(chunks) + 1
-    pieces = [whole[i * size : (i + 1) * size] for i in range(len(chunks))]
-    signed = {**json.loads(manifest.value()), "chunk_sizes": [len(piece) for piece in pieces]}
-    placed: list[int] = []
-    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
-    values = [*zip(chunks, pieces, strict=True), (manifest, json.dumps(signed).encode())]
-    for message, value in values:
-        producer.produce(
-            line.topics["checkpoints"], value, message.key(), partition=0,
-            on_delivery=lambda _, m: placed.append(m.offset()),
-        )  # fmt: skip
-        producer.flush()
-    moved = {**json.loads(place.metadata), "first_chunk": placed[0], "manifest": placed[-1]}
-    line.commit(0, place.offset, json.dumps(moved))
-
-
-def test_a_restore_without_replay_forgets_records(broker: Broker) -> None:
-    def scenario(line: Line) -> None:
-        leave_something_to_replay(line)
-        line.feed(mixed_records(1, 100, seed=2))
-        assert line.suspect(until_caught_up=True).wait() == 0
-
-    intact, broken = both(broker, "restore_without_replay", scenario)
     assert intact.differences() == []
     assert any("explanations" in difference for difference in broken.differences())
 
@@ -246,21 +155,6 @@ def test_earliest_jumps_over_deleted_records(broker: Broker) -> None:
     published = [line.published()["explanations"][0] for line in (intact, broken)]
     assert published[0] == intact.oracle()["explanations"][0][:30]
     assert published[1] != broken.oracle()["explanations"][0][: len(published[1])]
-
-
-def test_without_the_check_of_the_outputs_an_offset_of_the_past_doubles_dead_letters(broker: Broker) -> None:
-    def scenario(line: Line) -> None:
-        line.feed(mixed_records(1, 100, bad_every=10))
-        line.run_to_end()
-        before = line.committed()[0]
-        line.feed(mixed_records(1, 100, seed=1, bad_every=10))
-        line.run_to_end()
-        line.commit(0, before.offset, before.metadata)
-        assert line.suspect(until_caught_up=True).wait() == 0
-
-    intact, broken = both(broker, "no_check_of_outputs", scenario, EXPLAIN_EMIT__EVERY="1000")
-    assert intact.differences() == []
-    assert any("dead_letters" in difference for difference in broken.differences())
 
 
 def test_without_the_watch_a_topic_that_is_created_again_is_folded_by_the_old_model(broker: Broker) -> None:

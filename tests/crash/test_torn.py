@@ -3,9 +3,7 @@
 from tests.crash import torn
 
 
-def test_what_a_torn_transaction_hides_is_published_again_once_it_is_aborted() -> None:
-    torn.main(2, seed=1, ways=["hidden"])
-
-
-def test_what_is_visible_without_its_offsets_is_not_published_twice() -> None:
-    torn.main(2, seed=1, ways=["uncommitted"])
+def test_what_a_torn_transaction_hides_is_published_again_and_what_is_visible_without_its_offsets_is_not() -> (
+    None
+):
+    torn.main(2, seed=1, ways=["hidden", "uncommitted"])
