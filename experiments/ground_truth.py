@@ -163,13 +163,13 @@ def sliding(games: Sequence[Game], stream: Stream, w: int, stride: int, seed: in
 @click.option(
     "--quick",
     is_flag=True,
-    help="One stream of 1,500 records, scenario high, window 500, models of 1,000 records.",
+    help="One stream of 1,500 records, scenario high, window 500, models of 300 records.",
 )
 def main(runs: int, records: int, scenarios: tuple[str, ...], quick: bool) -> None:
     windows = [500] if quick else [100, 500, 1000, 2000]
     if quick:
         runs, records, scenarios = 1, 1_500, ("high",)
-    games, truths = pretrained(1_000, 1_000) if quick else pretrained(20_000, 25_000)
+    games, truths = pretrained(300, 300) if quick else pretrained(20_000, 25_000)
     report = Report("scenario", "w", "iSAGE (SE)", "SW_20 (SE)", "SW_1 (SE)", "paper")
     for scenario in scenarios or PAPER:
         errors = np.empty((runs, len(windows), 3))

@@ -1,5 +1,6 @@
 """What every estimator promises: those of a stream, of its windows, and of a table. A new one is tested by being listed."""
 
+import functools
 import math
 import os
 import pickle
@@ -107,6 +108,13 @@ def follow(estimator, stream):
     return estimator
 
 
+@functools.cache
+def explained(name, task, grouped=False):
+    """Of the stream of most tests here."""
+    given = {"groups": GROUPS} if grouped else {}
+    return follow(make(name, task, **given), mixed_stream(N, 1, task)).explanation
+
+
 def assert_same(first: Explanation, second: Explanation):
     assert (first.features, first.losses, first.n, first.status) == (
         second.features,
@@ -122,7 +130,7 @@ def assert_same(first: Explanation, second: Explanation):
 @every_task
 @every_one
 def test_missing_and_new_features_groups_and_several_losses_are_explained_at_once(name, task):
-    explanation = follow(make(name, task, groups=GROUPS), mixed_stream(N, 1, task)).explanation
+    explanation = explained(name, task, True)
     look = "(colour, flag)" if "permutation" in name else "look"
     assert set(explanation.features) == {"a", "b", look, "late"}
     assert explanation.losses == tuple(LOSSES[task])
@@ -146,20 +154,20 @@ def test_each_loss_has_the_result_that_it_has_alone(name):
 @every_task
 @every_one
 def test_the_same_seed_gives_the_same_bits_and_another_one_others(name, task):
-    first, again = (follow(make(name, task), mixed_stream(N, 1, task)) for _ in range(2))
-    assert_same(first.explanation, again.explanation)
+    assert_same(explained(name, task), follow(make(name, task), mixed_stream(N, 1, task)).explanation)
     other = follow(make(name, task, seed=4), mixed_stream(N, 1, task)).explanation
-    assert np.array_equal(first.explanation.values, other.values) == name.startswith("exact")
+    assert np.array_equal(explained(name, task).values, other.values) == name.startswith("exact")
 
 
 @every_task
 @every_one
 def test_a_pickle_taken_at_any_time_continues_with_the_same_bits(name, task):
     records = list(mixed_stream(N, 1, task))
-    whole = follow(make(name, task, groups=GROUPS), records)
     for cut in (5,) if name in BATCH else (0, 5, 10, 11, 19, 20, 33):
         half = follow(make(name, task, groups=GROUPS), records[:cut])
-        assert_same(follow(pickle.loads(pickle.dumps(half)), records[cut:]).explanation, whole.explanation)
+        assert_same(
+            follow(pickle.loads(pickle.dumps(half)), records[cut:]).explanation, explained(name, task, True)
+        )
 
 
 def renamed(stream):
@@ -182,7 +190,7 @@ def with_old_names(model):
 @every_task
 @every_one
 def test_names_of_features_change_names_alone(name, task):
-    plain = follow(make(name, task), mixed_stream(N, 1, task)).explanation
+    plain = explained(name, task)
     prefix = {"prefix": "x "} if "permutation" in name else {}
     model = with_old_names(model_for(task))
     other = follow(make(name, task, model, **prefix), renamed(mixed_stream(N, 1, task))).explanation
@@ -338,8 +346,9 @@ def test_reading_an_explanation_changes_no_bit(name, task):
 @every_task
 @every_streaming
 def test_a_record_may_be_changed_by_its_owner_afterwards(name, task):
-    fresh = follow(make(name, task), mixed_stream(N, 1, task)).explanation
-    assert_same(follow(make(name, task), recycled(mixed_stream(N, 1, task))).explanation, fresh)
+    assert_same(
+        follow(make(name, task), recycled(mixed_stream(N, 1, task))).explanation, explained(name, task)
+    )
 
 
 @every_task
