@@ -173,15 +173,19 @@ def test_an_onnx_model_given_as_bytes_survives_pickling_and_a_session_says_why_i
         tree.HoeffdingTreeClassifier(grace_period=20),
         naive_bayes.MultinomialNB(),
         linear_model.PAClassifier(),
+        linear_model.LinearRegression(),
     ],
     ids=str,
 )
-def test_a_river_classifier_predicts_the_same_one_by_one_and_in_batches(part):
-    model = wrap(part.clone(), "classification")
+def test_a_river_model_predicts_the_same_one_by_one_and_in_batches(part):
+    regression = isinstance(part, linear_model.LinearRegression)
+    model = wrap(part.clone(), "regression" if regression else "classification")
     rows = [{name: abs(value) for name, value in x.items()} for x in ROWS]
-    for x, y in zip(rows, CLASSES == "up", strict=True):
-        model.learn(x, bool(y))
-    for many, x in zip(model.predict_many(rows[:20]), rows, strict=False):
+    for x, y in zip(rows, TARGET.tolist() if regression else (CLASSES == "up").tolist(), strict=True):
+        model.learn(x, y)
+    found = model.predict_many(rows[:20])
+    assert any(found)
+    for many, x in zip(found, rows, strict=False):
         assert many == pytest.approx(model.predict(x))
 
 
@@ -191,14 +195,6 @@ def test_records_with_different_features_are_predicted_one_by_one():
         model.learn(x, bool(y))
     rows = [ROWS[0], {"a": 1.0}]
     assert model.predict_many(rows) == [model.predict(x) for x in rows]
-
-
-def test_a_river_regressor_predicts_the_same_one_by_one_and_in_batches():
-    model = wrap(preprocessing.StandardScaler() | linear_model.LinearRegression(), "regression")
-    for x, y in zip(ROWS, TARGET, strict=True):
-        model.learn(x, float(y))
-    assert model.predict_many(ROWS) == pytest.approx([model.predict(x) for x in ROWS])
-    assert any(model.predict_many(ROWS))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from explain_core.explanation import Explanation
 from explain_core.importance.batch.permutation import Metric, PermutationImportance
 from explain_core.losses import Loss, squared
 from explain_core.random import Generator, derive_seed
@@ -177,13 +176,6 @@ def test_a_missing_feature_stays_missing_in_the_copy():
         rows, [0.0, 0.0], method="exact", kind="difference"
     )
     assert seen == [{"a": 1.0}, {}, {}, {"a": 1.0}]
-
-
-def test_a_result_survives_json_with_its_samples():
-    result = PermutationImportance(linear, task="regression", features=NAMES).explain(X, Y, n_repeats=3)
-    again = Explanation.from_json(result.to_json())
-    assert again.to_json() == result.to_json()
-    assert (again.samples == result.samples).all()
 
 
 def test_the_progress_bar_goes_to_stderr_and_changes_nothing(capsys):

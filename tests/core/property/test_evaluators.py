@@ -3,6 +3,7 @@
 EXPLAIN_EQUALITY_RECORDS sets how many records each model is followed for.
 """
 
+import contextlib
 import math
 import os
 
@@ -229,9 +230,11 @@ def foreign():
     return wrap(lambda x: 2.0 * x.get("x1", 0.3) - x.get("x2", 0.1), "regression")
 
 
-def shared(model, **settings):
+def shared(model, evaluator="auto", **settings):
     """iPFI and iSAGE that draw from one reservoir, with an evaluator of their own."""
-    return estimators(model, choose(model), reservoir=make_reservoir("geometric", 20, 4), size=20, **settings)
+    return estimators(
+        model, choose(model, evaluator), reservoir=make_reservoir("geometric", 20, 4), **settings
+    )
 
 
 TOGETHER = {
@@ -279,47 +282,53 @@ def test_estimators_find_together_what_each_finds_alone(case, own, kind):
     assert alone[1]._y0.prediction == united[1]._y0.prediction
 
 
+def explained(model, pair):
+    """A group of the pair after 60 records that the model, where it learns, has learnt; the last record."""
+    both = EstimatorGroup(pair)
+    for x, y in drifting(60, 5, 8, model.task):
+        both.explain_one(x, y, model.predict(x))
+        with contextlib.suppress(TypeError):
+            model.learn(x, y)
+        pair[0].reservoir.add(x)
+    return both, x, y
+
+
+def state_of(pair):
+    return [
+        (
+            one._rng.state,
+            one._n,
+            one._smoother.cells.tobytes(),
+            one._smoother.sums.tobytes(),
+            getattr(one, "_y0", None),
+        )
+        for one in pair
+    ]
+
+
 @pytest.mark.parametrize("make", [lambda: made("regression"), foreign], ids=["compiled", "in Python"])
 def test_where_one_estimator_fails_none_has_explained(make):
     model = make()
     pair = shared(model)
-    both = EstimatorGroup(pair)
-    for x, y in drifting(60, 5, 8, "regression"):
-        both.explain_one(x, y)
-        if make is not foreign:
-            model.learn(x, y)
-        pair[0].reservoir.add(x)
-
-    def state():
-        return [
-            (estimator._rng.state, estimator._smoother.cells.tobytes(), estimator._smoother.sums.tobytes())
-            for estimator in pair
-        ]
-
-    before, y0 = state(), pair[1]._y0
+    both, x, y = explained(model, pair)
+    before = state_of(pair)
     with pytest.raises(ValueError, match="not finite for y = inf"):
         both.explain_one(x, math.inf)
     if make is foreign:  # compiled code finds the model's prediction itself
         with pytest.raises(ValueError, match="returns a finite number"):
             both.explain_one(x, y, math.nan)
-    assert state() == before and pair[1]._y0 is y0
+    assert state_of(pair) == before
 
 
 @pytest.mark.parametrize("y, error", [("fails", ZeroDivisionError), ("infinite", ValueError)])
 def test_where_a_loss_of_ones_own_fails_nothing_has_changed(y, error):
     model = made("forest")
-    pair = estimators(
-        model, choose(model), losses=["brier", unlike], reservoir=make_reservoir("geometric", 20, 4)
-    )
-    both = EstimatorGroup(pair)
-    for x, truth in drifting(60, 5, 8, "classification"):
-        both.explain_one(x, truth, model.predict(x))
-        model.learn(x, truth)
-        pair[0].reservoir.add(x)
-    before = [(one._rng.state, one._n, one._smoother.cells.tobytes()) for one in pair]
+    pair = shared(model, losses=["brier", unlike])
+    both, x, _ = explained(model, pair)
+    before = state_of(pair)
     with pytest.raises(error):
         both.explain_one(x, y, model.predict(x))
-    assert [(one._rng.state, one._n, one._smoother.cells.tobytes()) for one in pair] == before
+    assert state_of(pair) == before
 
 
 NO_SHAPE, NO_NUMBERS = ["UP", 0.5], [{0: "UP", 1: "DOWN"}, {0: None, 1: 1.0}, {0: math.nan, 1: 0.5}]
@@ -332,20 +341,16 @@ NO_SHAPE, NO_NUMBERS = ["UP", 0.5], [{0: "UP", 1: "DOWN"}, {0: None, 1: 1.0}, {0
 )
 def test_a_prediction_that_is_none_is_refused(evaluator, prediction):
     model = made("forest")
-    pair = estimators(model, choose(model, evaluator), reservoir=make_reservoir("geometric", 20, 4), size=20)
-    both = EstimatorGroup(pair)
-    for x, y in drifting(60, 5, 8, "classification"):
-        both.explain_one(x, y, model.predict(x))
-        model.learn(x, y)
-        pair[0].reservoir.add(x)
-    before = [estimator._smoother.cells.tobytes() for estimator in pair]
+    pair = shared(model, evaluator)
+    both, x, y = explained(model, pair)
+    before = state_of(pair)
     if prediction is None:  # the model's own is asked for
         both.explain_one(x, y, prediction)
-        assert [estimator._smoother.cells.tobytes() for estimator in pair] != before
+        assert state_of(pair) != before
     else:
         with pytest.raises(ValueError, match="model: predicted"):
             both.explain_one(x, y, prediction)
-        assert [estimator._smoother.cells.tobytes() for estimator in pair] == before
+        assert state_of(pair) == before
 
 
 def test_estimators_that_differ_are_no_team():
