@@ -94,62 +94,29 @@ def of_target_leaf(node: Any) -> Any:
     errors = getattr(node, "_fmse_mean", 0.0), getattr(node, "_fmse_model", 0.0)
     model = getattr(node, "_leaf_model", None)
     weights = {name: value for name, value in model.weights.items() if value} if model else {}
-    return (
-        node.is_active(),
-        node.depth,
-        of_var(node.stats),
-        errors,
-        (model.intercept if model else 0.0, weights),
-        node.last_split_attempt_at,
-        getattr(node, "feature_indices", []),
-        observers,
-    )
+    lines = model.intercept if model else 0.0, weights
+    return *of_any(node), of_var(node.stats), errors, lines, observers
+
+
+def of_any(node: Any) -> Any:
+    return node.is_active(), node.depth, node.last_split_attempt_at, getattr(node, "feature_indices", [])
+
+
+def of_observer(splitter: Any) -> Any:
+    """Of a numeric feature by class the distribution and its range, of another its categories."""
+    known = splitter._att_dist_per_class.items()
+    if isinstance(splitter, GaussianSplitter):
+        least, most = splitter._min_per_class, splitter._max_per_class
+        return [(label, *of_var(found._var), least[label], most[label]) for label, found in known]
+    return [(label, list(found.items())) for label, found in known if found]
 
 
 def of_leaf(node: Any) -> Any:
     if isinstance(node.stats, Var):
         return of_target_leaf(node)
-    observers = []
-    for name, splitter in (node.splitters or {}).items():
-        if isinstance(splitter, GaussianSplitter):
-            observers.append(
-                (
-                    name,
-                    [
-                        (
-                            label,
-                            distribution._var.mean.n,
-                            distribution._var.mean._mean,
-                            distribution._var._S,
-                            splitter._min_per_class[label],
-                            splitter._max_per_class[label],
-                        )
-                        for label, distribution in splitter._att_dist_per_class.items()
-                    ],
-                )
-            )
-        else:
-            observers.append(
-                (
-                    name,
-                    [
-                        (label, list(distribution.items()))
-                        for label, distribution in splitter._att_dist_per_class.items()
-                        if distribution
-                    ],
-                )
-            )
+    observers = [(name, of_observer(splitter)) for name, splitter in (node.splitters or {}).items()]
     right = getattr(node, "_mc_correct_weight", 0.0), getattr(node, "_nb_correct_weight", 0.0)
-    drawn = getattr(node, "feature_indices", [])
-    return (
-        node.is_active(),
-        node.depth,
-        list(node.stats.items()),
-        right,
-        node.last_split_attempt_at,
-        drawn,
-        observers,
-    )
+    return *of_any(node), list(node.stats.items()), right, observers
 
 
 class Reader:
@@ -211,25 +178,14 @@ class Reader:
                 cell = after
             observers.append((self.names[column], found))
             observer = following
-        n = leaf[at.COUNT]
-        stats = list(
-            zip(
-                [self.labels[code] for code in self.arrays["classes"][index][:n]],
-                self.arrays["stats"][index][:n],
-                strict=True,
-            )
-        )
-        drawn = [self.names[column] for column in leaf[at.N_LEAF : at.N_LEAF + leaf[at.SAMPLED]]]
+        labels = [self.labels[code] for code in self.arrays["classes"][index][: leaf[at.COUNT]]]
+        stats = list(zip(labels, self.arrays["stats"][index], strict=False))
         right = weights[at.MC_RIGHT], weights[at.NB_RIGHT]
-        return (
-            leaf[at.ACTIVE] == 1,
-            depth,
-            stats,
-            right,
-            weights[at.ATTEMPTED],
-            drawn,
-            observers,
-        )
+        return *self.of_any(leaf, weights, depth), stats, right, observers
+
+    def of_any(self, leaf: list[int], weights: list[float], depth: int) -> Any:
+        drawn = [self.names[column] for column in leaf[at.N_LEAF : at.N_LEAF + leaf[at.SAMPLED]]]
+        return leaf[at.ACTIVE] == 1, depth, weights[at.ATTEMPTED], drawn
 
 
 class TargetReader(Reader):
@@ -268,14 +224,7 @@ class TargetReader(Reader):
                 slots = self.arrays["numbers"][0][at.RADIUS] > 0.0
                 observers.append((name, self.slots(cell) if slots else self.search_tree(cell)))
         models = self.arrays["models"][index] if self.arrays["models"] else []
-        drawn = [self.names[column] for column in leaf[at.N_LEAF : at.N_LEAF + leaf[at.SAMPLED]]]
-        return (
-            leaf[at.ACTIVE] == 1,
-            depth,
-            (self.arrays["stats"][index][0], weights[at.TARGET], weights[at.TARGET_SQUARES]),
-            (weights[at.MEAN_ERROR], weights[at.MODEL_ERROR]),
-            (weights[at.INTERCEPT], {name: w for name, w in zip(self.names, models, strict=False) if w}),
-            weights[at.ATTEMPTED],
-            drawn,
-            observers,
-        )
+        target = self.arrays["stats"][index][0], weights[at.TARGET], weights[at.TARGET_SQUARES]
+        errors = weights[at.MEAN_ERROR], weights[at.MODEL_ERROR]
+        lines = weights[at.INTERCEPT], {name: w for name, w in zip(self.names, models, strict=False) if w}
+        return *self.of_any(leaf, weights, depth), target, errors, lines, observers
