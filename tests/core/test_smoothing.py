@@ -54,6 +54,8 @@ def test_value_and_variance_are_those_of_the_weights_written_out(alpha, n):
     variance = sum((w[k] ** 2).sum() * deltas[k].var(axis=0, ddof=1) for k in blocks)
     factor = smoother.dependence
     np.testing.assert_allclose(smoother.std, np.sqrt(factor * variance), rtol=1e-9)
+    begun = 1.0 if alpha is None else -math.expm1(n * math.log1p(-alpha))
+    np.testing.assert_allclose(smoother.raw, begun * smoother.value, rtol=1e-12)
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.3, 1.0])
@@ -65,13 +67,6 @@ def test_raw_value_is_the_recursion_from_zero(alpha):
     smoother = smoothed(deltas, alpha)
     np.testing.assert_allclose(smoother.raw, raw, rtol=1e-12)
     np.testing.assert_allclose(smoother.value, raw / (1.0 - (1.0 - alpha) ** 40), rtol=1e-12)
-
-
-def test_static_setting_is_the_plain_mean():
-    deltas = RNG.normal(size=(50, 4))
-    smoother = smoothed(deltas, None)
-    np.testing.assert_allclose(smoother.value, deltas.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(smoother.raw, deltas.mean(axis=0), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("alpha", "n"), [(0.1, 5), (0.1, 400), (0.01, 50)])
