@@ -10,18 +10,19 @@ import pytest
 from tests.core.learners.lockstep import DIGESTS, RECORDS, run
 
 
-@pytest.fixture(params=["recorded", pytest.param("river", marks=pytest.mark.slow)])
+@pytest.fixture
 def lockstep(request: pytest.FixtureRequest) -> Callable[..., Iterator[Any]]:
-    """``for learner, river in lockstep(…)`` runs a case, and gives both as they are when river has taken part to the end."""
-    given = (value for name, value in request.node.callspec.params.items() if name != "lockstep")
+    """``for learner, river in lockstep(…)`` runs a case, and gives both as they are when river has taken part to the end; not where slow tests are left out."""
+    given = request.node.callspec.params.values() if hasattr(request.node, "callspec") else ()
     case = ", ".join(map(str, [request.node.originalname, *given]))
 
     def follow(*what: Any) -> Iterator[Any]:
-        beside, record = request.param == "river", bool(os.environ.get("LOCKSTEP_RECORD"))
+        record = bool(os.environ.get("LOCKSTEP_RECORD"))
+        beside = record or request.config.option.markexpr != "not slow"
         whole = record or RECORDS != 1000
         learner, river, digest = run(*what, (1.0 if whole else 0.5) if beside else 0.0)
         known = json.loads(DIGESTS.read_text())
-        if beside and record:
+        if record:
             known[case] = digest
             DIGESTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
         assert digest == known[case] or RECORDS != 1000
