@@ -109,7 +109,7 @@ class LogisticGame:
 class Library:
     """Loss and increments of iPFI and iSAGE of this library: Agrawal's function 1, a Hoeffding tree that has learnt and learns no more."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, learnt: int = 20_000) -> None:
         from river.datasets import synth
         from river.tree import HoeffdingTreeClassifier
 
@@ -119,7 +119,7 @@ class Library:
         from explain_core.learners.choice import learner_of
 
         learner = learner_of(HoeffdingTreeClassifier(), "classification")
-        for x, y in synth.Agrawal(classification_function=1, seed=number + 1_000).take(20_000):
+        for x, y in synth.Agrawal(classification_function=1, seed=number + 1_000).take(learnt):
             learner.learn(x, y)
         self._model, self._records = learner, iter(synth.Agrawal(classification_function=1, seed=number))
         self._pfi = IncrementalPFI(learner, seed=number)
