@@ -34,14 +34,6 @@ def test_a_curve_is_the_mean_of_the_predictions_with_the_feature_at_each_point()
     assert found.curves[0].sentence().startswith("a higher a raises the prediction from ")
 
 
-def test_a_curve_follows_a_feature_that_moves():
-    found = pdp()
-    for x in records(300) + records(600, 1, 4.0):
-        found.explain_one(x)
-    curve = found.curves[0]
-    assert curve.points[-1] > 3.0 and curve.records < 600 and found.curves[1].records > 700
-
-
 def test_of_a_classifier_it_follows_one_class_and_leaves_out_what_is_no_number():
     found = IncrementalPDP(
         lambda x: {"no": 1.0 - (x["a"] or 0.0), "yes": x["a"] or 0.0}, ["a"], label="yes", reservoir=20

@@ -154,12 +154,6 @@ def test_the_empty_model_renormalises_what_predictions_without_a_class_leave():
     assert EmptyModel(0.2).prediction == {}
 
 
-def test_an_empty_model_does_not_change():
-    before = EmptyModel(0.5).after({"a": 1.0})
-    before.after({"b": 1.0})
-    assert before.prediction == {"a": 1.0}
-
-
 def test_the_mean_prediction_counts_an_absent_class_as_zero():
     assert mean_prediction([{"a": 1.0}, {"b": 1.0}]) == {"a": 0.5, "b": 0.5}
     assert mean_prediction([1.0, 2.0, 6.0]) == 3.0

@@ -70,19 +70,6 @@ def test_reasons_are_those_against_the_reservoir_of_the_moment(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_to_predict_changes_nothing(name, tmp_path):
-    asked, left = stream(name, tmp_path), stream(name, tmp_path, reasoning=False)
-    for x, y in labelled(name):
-        told = asked.predict(x)
-        without = left.predict(x)
-        assert (without.reasons, without.background) == (None, None) and without[:2] == told[:2]
-        asked.update(x, y)
-        left.update(x, y)
-    assert asked.digest == left.digest
-    assert repr(asked.explanation) == repr(left.explanation)
-
-
-@pytest.mark.parametrize("name", MODELS)
 def test_a_record_without_a_label_is_noted_and_teaches_nothing(name, tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("it has no label")

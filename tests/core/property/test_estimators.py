@@ -254,16 +254,6 @@ def test_records_without_features_and_a_stream_without_any_are_explained(name, t
     assert explanation.n == 20
 
 
-@every_estimator
-def test_a_prediction_that_is_handed_over_is_the_one_explained(name):
-    own, handed = make(name), make(name)
-    model = model_for("classification")
-    for x, y in mixed_stream(N, 1):
-        own.explain_one(x, y)
-        handed.explain_one(x, y, model(x))
-    assert_same(own.explanation, handed.explanation)
-
-
 class Flaky:
     """A model that fails at a call of its own choice."""
 
