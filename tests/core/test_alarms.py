@@ -282,14 +282,6 @@ def test_alarms_with_onsets_in_common_have_one_cause():
         restored.restore(CausesState(1, [(1, 2, 1)]))
 
 
-def test_onsets_within_the_plausible_likelihood_are_told():
-    rng = np.random.default_rng(9)
-    values = rng.normal(size=(16_000, 1))
-    values[10_000:] += 0.15
-    ((_, change),) = run(ChangeDetector(1, one_in=10_000), values)[:1]
-    assert change.earliest.offset < change.onset.offset < change.latest.offset
-
-
 def weekly(rng, weeks, amplitude=1.0, subjects=4, records=2_000):
     """Hours, and values whose mean is another in each quarter of each day of the week."""
     hours = np.repeat(np.arange(weeks * 168), rng.poisson(records / 168, weeks * 168))

@@ -62,14 +62,6 @@ def test_sage_converges_to_the_shapley_values_and_leaves_a_record_out_of_its_own
     assert abs(with_itself[2] - truth[2]) > 10 * result.std[0, 2]
 
 
-def test_sage_values_sum_to_what_the_model_gains_over_the_mean_prediction():
-    result = SAGE(product, task="regression", n_samples=3).explain(ROWS, Y, tolerance=None)
-    mean = np.mean([product(x) for x in ROWS])
-    gain = np.mean([(y - mean) ** 2 - (y - product(x)) ** 2 for x, y in zip(ROWS, Y, strict=True)])
-    assert result.values.sum() == pytest.approx(gain)
-    assert result.n == len(ROWS)
-
-
 def test_with_a_background_of_its_own_a_feature_that_the_model_ignores_gets_exactly_nothing():
     sage = SAGE(stump, losses=["cross_entropy", "brier"], n_samples=None, groups={"rest": ["b", "c"]})
     result = sage.explain(ROWS, LABELS, background=ROWS[:5], tolerance=None)

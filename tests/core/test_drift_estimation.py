@@ -6,7 +6,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from explain_core.drift import dbshap, joint
 from explain_core.drift.binned import make_bins
-from explain_core.drift.conditional import CellIndex, Trees
+from explain_core.drift.conditional import CellIndex
 from explain_core.drift.tree import DEPTH, MIN_ROWS, fit, rank_by_score
 from explain_core.drift.windows import Column
 
@@ -85,15 +85,6 @@ def purity(counts):
     return ((counts**2).sum(axis=1) / counts.sum(axis=1)).sum()
 
 
-def test_the_boxes_of_a_tree_are_its_leaves():
-    rng = np.random.default_rng(3)
-    codes = rng.integers(0, 4, size=(1_000, 3))
-    tree, _ = fit(codes, (codes[:, 0] > codes[:, 1]).astype(np.int64), 2, [np.arange(4)] * 3, np.ones(1_000))
-    inside = tree.boxes([4] * 3)[:, codes + np.array([0, 4, 8])].all(axis=2)
-    assert (inside.sum(axis=0) == 1).all()
-    assert (inside.argmax(axis=0) == tree.leaves(codes)).all()
-
-
 def test_categories_are_split_in_the_order_of_their_rate():
     codes = np.repeat([0, 1, 2], 200)[:, None]
     y = np.concatenate([np.zeros(200), np.ones(200), np.zeros(200)]).astype(np.int64)
@@ -102,16 +93,6 @@ def test_categories_are_split_in_the_order_of_their_rate():
     tree, counts = fit(codes, y, 2, [rank], np.ones(600))
     assert counts.tolist() == [[400.0, 0.0], [0.0, 200.0]]
     assert tree.leaves(np.array([[0], [1], [2]])).tolist() == [0, 1, 0]
-
-
-def test_each_window_has_its_own_tree():
-    rng = np.random.default_rng(4)
-    codes = tuple(rng.integers(0, 2, size=(500, 2)) for _ in range(2))
-    y = (codes[0][:, 0], codes[1][:, 1])
-    fitted = Trees(codes, y, [np.arange(2)] * 2, 2).fit((np.ones(500), np.ones(500)))
-    cells = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    assert fitted.at(0, cells)[:, 1].tolist() == [0.0, 0.0, 1.0, 1.0]
-    assert fitted.at(1, cells)[:, 1].tolist() == [0.0, 1.0, 0.0, 1.0]
 
 
 def test_the_shorter_window_is_evaluated_whole():

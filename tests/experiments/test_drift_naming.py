@@ -96,13 +96,6 @@ def test_a_change_of_the_inputs_that_two_features_make_together_is_named_alone()
     assert [cause.name for cause in change.causes] == ["inputs"]
 
 
-def test_the_same_rows_and_seed_give_the_same_bytes_and_the_order_of_draws_is_the_seed_s():
-    rng = np.random.default_rng(13)
-    both = window(rng, 600), window(rng, 600)
-    assert explain(*both, seed=1).to_json() == explain(*both, seed=1).to_json()
-    assert explain(*both, seed=1).joint != explain(*both, seed=2).joint
-
-
 def drawn(rng, rows, weight, n=2_000):
     """Rows with a chance by their weight."""
     weights = np.array([weight(x, y) for x, y in rows])

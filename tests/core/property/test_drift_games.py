@@ -12,7 +12,7 @@ from explain_core.drift import dbshap
 from explain_core.drift.conditional import LabelTable, Trees
 from explain_core.drift.factors import make_factor
 from explain_core.drift.routes import Boxes, Grid, Samples
-from explain_core.drift.shapley import START, STOP, diagonal, solve_grid, solve_terms
+from explain_core.drift.shapley import START, STOP, solve_grid, solve_terms
 from explain_core.drift.tree import fit
 
 
@@ -72,18 +72,6 @@ def test_the_sum_of_terms_is_exact_for_up_to_twelve_players(seed, k, own, terms)
     )
     assert found.values == pytest.approx(by_coalitions(risks), abs=1e-12)
     assert (found.baseline, found.target) == pytest.approx((risks.flat[0], risks.flat[-1]), abs=1e-12)
-
-
-def test_one_node_fewer_is_not_exact():
-    """The bound of ⌈k/2⌉ nodes is tight: it is the reason for what the routes cost."""
-    rng = np.random.default_rng(0)
-    baseline, target = rng.random((2, 4, 1))
-    coarse = sum(
-        weight * (target[0] - baseline[0]) * np.prod(baseline[1:] + t * (target[1:] - baseline[1:]))
-        for t, weight in diagonal(2)
-    )
-    exact = solve_terms(np.ones(1), baseline, target).values[0]
-    assert abs(coarse.item() - exact) > 1e-4
 
 
 class RandomLoss:
