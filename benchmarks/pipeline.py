@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,11 +18,10 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
-    Producer,
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
 from benchmarks.forks import Fork, forkable
 from benchmarks.oracle import first
@@ -30,7 +29,7 @@ from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.fold.version_source import VersionSource
-from explain_sidecar.kafka.clients import NO_COORDINATOR
+from explain_sidecar.kafka.clients import KAFKA, NO_COORDINATOR, Kafka
 from explain_sidecar.pinned import worker_environment
 from explain_sidecar.settings import Settings, load_settings
 from explain_sidecar.settings.kafka import TopicSettings
@@ -53,6 +52,7 @@ class Pipeline:
     partitions: int = 4
     environment: dict[str, str] = field(default_factory=dict)
     inputs: dict[int, list[InputRecord]] = field(default_factory=dict)
+    kafka: Kafka = KAFKA
     _readers: dict[str, Consumer] = field(default_factory=dict)
     """Of committed offsets, by stage: who waits asks again and again, and a new client takes thirty times as much of the broker as its answer."""
 
@@ -69,7 +69,7 @@ class Pipeline:
             **self.environment,
         }
         self.inputs = {partition: [] for partition in range(self.partitions)}
-        self.admin = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
+        self.admin = self.kafka.admin({"bootstrap.servers": self.broker.bootstrap_servers})
         # Their timestamps are of 2023: the oracle has to know them, and retention by age must not see them.
         self.create(topics["records"], retention_ms="-1")
 
@@ -112,7 +112,7 @@ class Pipeline:
     ) -> None:
         """Produce (partition, value) pairs, each with a key and a timestamp that the oracle knows."""
         # Without idempotence a retry, as on a topic that is seconds old, puts a batch behind its successors.
-        producer = Producer(
+        producer = self.kafka.producer(
             {
                 "bootstrap.servers": self.broker.bootstrap_servers,
                 "linger.ms": 5,
@@ -120,15 +120,10 @@ class Pipeline:
                 "message.max.bytes": 2_000_000,
             }
         )
-        for partition, value in records:
-            log = self.inputs[partition]
-            record = InputRecord(
-                len(log), 1_700_000_000_000 + 1_000 * len(log), b"k%d" % partition, value, tuple(headers)
-            )
-            log.append(record)
+        for partition, record in self.taken(records, headers):
             producer.produce(
                 self.topics[topic],
-                value,
+                record.value,
                 record.key,
                 partition=partition,
                 timestamp=record.timestamp,
@@ -136,6 +131,19 @@ class Pipeline:
             )
             producer.poll(0)
         assert producer.flush(30) == 0
+
+    def taken(
+        self, records: Iterable[tuple[int, bytes | None]], headers: Sequence[tuple[str, bytes]]
+    ) -> Iterator[tuple[int, InputRecord]]:
+        """What ``feed`` produces, from here on part of the input."""
+        for partition, value in records:
+            log = self.inputs[partition]
+            at = len(log)
+            record = InputRecord(
+                at, 1_700_000_000_000 + 1_000 * at, b"k%d" % partition, value, tuple(headers)
+            )
+            log.append(record)
+            yield partition, record
 
     def oracle(self, epoch: int = 0, start: int = 0) -> dict[str, dict[int, Published]]:
         """What each output topic must contain, from the input alone."""
@@ -186,7 +194,7 @@ class Pipeline:
         metadata = self.admin.list_topics(timeout=10).topics
         if topic not in metadata:
             return []
-        reader = Consumer(
+        reader = self.kafka.consumer(
             {
                 "bootstrap.servers": self.broker.bootstrap_servers,
                 "group.id": "harness",
@@ -246,7 +254,7 @@ class Pipeline:
         reader.close()
 
     def _group_member(self, stage: str = "") -> Consumer:
-        return Consumer(
+        return self.kafka.consumer(
             {
                 "bootstrap.servers": self.broker.bootstrap_servers,
                 "group.id": self.name + stage,

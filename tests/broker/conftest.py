@@ -1,4 +1,4 @@
-"""One embedded broker for the whole session; every test has topics and groups of its own. A second broker is there for what moves to it alone."""
+"""One embedded broker for the whole session; every test has topics and groups of its own."""
 
 import itertools
 import re
@@ -9,7 +9,9 @@ import pytest
 from explain_sidecar.broker.embedded import Broker
 from tests.broker.apicurio import Apicurio
 from tests.broker.harness import Factory, Pipeline, Process, mixed_records
+from tests.broker.memory import MEMORY, MemoryPipeline, alone
 from tests.brokers import LONG_SESSION
+from tests.driver.log import Cluster
 
 # So that a test that forces compaction waits a second and not minutes; more often, each broker would look through its logs for nothing.
 CONFIG = {"log.initial.task.delay.ms": "100", "log.cleaner.backoff.ms": "1000"} | LONG_SESSION
@@ -17,13 +19,6 @@ CONFIG = {"log.initial.task.delay.ms": "100", "log.cleaner.backoff.ms": "1000"} 
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    with Broker(config=CONFIG) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def elsewhere() -> Iterator[Broker]:
-    """Another cluster."""
     with Broker(config=CONFIG) as running:
         yield running
 
@@ -66,6 +61,18 @@ def pipeline(broker: Broker, unique_name: Callable[[str], str]) -> Factory:
 
     def make(partitions: int = 4, **environment: str) -> Pipeline:
         return Pipeline(broker, unique_name("app"), partitions, dict(environment))
+
+    return make
+
+
+@pytest.fixture
+def memory(unique_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> Factory:
+    """The same on a cluster in memory."""
+    alone(monkeypatch)
+    cluster = Cluster()
+
+    def make(partitions: int = 4, **environment: str) -> Pipeline:
+        return MemoryPipeline(MEMORY, unique_name("app"), partitions, dict(environment), cluster=cluster)
 
     return make
 

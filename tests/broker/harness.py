@@ -7,7 +7,12 @@ from typing import Any
 
 import psutil
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import ConsumerGroupDescription
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConsumerGroupDescription,
+)
 
 from benchmarks.pipeline import SMALL, Pipeline, Process, Published
 
@@ -17,6 +22,7 @@ __all__ = [
     "Pipeline",
     "Process",
     "Published",
+    "configure",
     "delete_before",
     "group_of",
     "mixed_records",
@@ -57,6 +63,15 @@ def delete_before(line: Pipeline, offset: int) -> None:
     """Delete the records before this offset, as retention does."""
     where = TopicPartition(line.topics["records"], 0, offset)
     line.admin.delete_records([where])[where].result()
+
+
+def configure(line: Pipeline, topic: str, **config: str) -> None:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, line.topics[topic])
+    for name, value in config.items():
+        entry = ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        resource.add_incremental_config(entry)
+    for future in line.admin.incremental_alter_configs([resource]).values():
+        future.result()
 
 
 def group_of(line: Pipeline) -> ConsumerGroupDescription:

@@ -1,4 +1,4 @@
-"""The commands as a user types them, on a real broker: the main job from a CSV file, and what is said when it cannot be done."""
+"""The commands as a user types them: the main job from a CSV file on a real broker, supervised workers, and what is said when something cannot be done."""
 
 import csv
 import functools
@@ -6,7 +6,6 @@ import json
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 import psutil
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewTopic
 
 from benchmarks import KEY_FILE
 from explain_client import Drift
@@ -98,8 +96,8 @@ def test_from_a_csv_file_to_explanations_that_name_what_drives_the_model(
     assert "500 records" in " ".join(line.cli("tail", "--until-caught-up").stdout.split())
 
 
-def test_every_message_fits_its_schema(pipeline: Factory) -> None:
-    line = pipeline(2, EXPLAIN_DRIFT='{"enabled": true, "window": 60, "bootstrap": 20}')
+def test_every_message_fits_its_schema(memory: Factory) -> None:
+    line = memory(2, EXPLAIN_DRIFT='{"enabled": true, "window": 60, "bootstrap": 20}')
     line.feed(mixed_records(2, 600, bad_every=20), headers=[("own", b"1")])
     line.run_to_end()
     for record in (entry for log in line.inputs.values() for entry in log):
@@ -132,11 +130,10 @@ def _is_good(record: InputRecord) -> bool:
 def test_the_supervisor_stops_its_workers_in_order_and_they_do_not_outlive_it(pipeline: Factory) -> None:
     line = pipeline(2)
     line.feed(mixed_records(2, 400))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        supervisor = Process(["-m", "explain_sidecar.cli", "run", "--workers", "2"], line.environment)
-        line.wait_for(lambda: supervisor.log().count("running from") >= 2)  # noqa: B023
-        supervisor.signal(number)
-        assert supervisor.wait() == 0, supervisor.log()
+    supervisor = Process(["-m", "explain_sidecar.cli", "run", "--workers", "2"], line.environment)
+    line.wait_for(lambda: supervisor.log().count("running from") >= 2)
+    supervisor.signal(signal.SIGINT)
+    assert supervisor.wait() == 0, supervisor.log()
     orphaned = Process(["-m", "explain_sidecar.cli", "run"], line.environment)
     line.wait_for(lambda: orphaned.log().count("running from") >= 2)
     orphaned.kill()
@@ -145,25 +142,29 @@ def test_the_supervisor_stops_its_workers_in_order_and_they_do_not_outlive_it(pi
     line.verify()
 
 
-@pytest.mark.parametrize("slot", [0, 1])
-def test_a_worker_that_is_killed_starts_again_and_its_partitions_do_not_wait_for_the_session_timeout(
-    pipeline: Factory, slot: int
+def test_what_is_killed_starts_again_and_its_partitions_do_not_wait_for_the_session_timeout(
+    pipeline: Factory,
 ) -> None:
+    """Each worker, and then the process that forks them."""
     line = pipeline(2)
     supervisor = Process(["-m", "explain_sidecar.cli", "run", "--workers", "2"], line.environment)
     line.wait_for(lambda: set(re.findall(r"running from .* worker=(\d)", supervisor.log())) == {"0", "1"})
-    before = workers_of(supervisor)
-    before[slot].kill()
-    line.wait_for(lambda: f"worker {slot} was ended by signal 9" in supervisor.log())
-    line.wait_for(lambda: before[slot].pid != workers_of(supervisor).get(slot, before[slot]).pid)
-    line.feed(mixed_records(2, 400))
-    line.wait_for(line.folded)
+    for slot in (0, 1):
+        before = workers_of(supervisor)[slot]
+        before.kill()
+        line.wait_for(lambda: f"worker {slot} was ended by signal 9" in supervisor.log())  # noqa: B023
+        line.wait_for(lambda: before.pid != workers_of(supervisor).get(slot, before).pid)  # noqa: B023
+        line.feed(mixed_records(2, 200, seed=slot))
+        line.wait_for(line.folded)
     log = supervisor.log()
     assert "stays a member" not in log and "could not be freed" not in log
     assert "(1 of 10 times within 10 minutes), and nothing is lost" in log
+    (forks,) = psutil.Process(supervisor.pid).children()
+    forks.kill()
+    line.feed(mixed_records(2, 100, seed=2))
+    line.wait_for(line.folded)
     supervisor.signal(signal.SIGTERM)
     assert supervisor.wait() == 0, supervisor.log()
-    line.run_to_end()
     line.verify()
 
 
@@ -180,19 +181,6 @@ def test_a_worker_that_is_killed_too_often_ends_the_run_in_words(pipeline: Facto
     ) in supervisor.log()
 
 
-def test_workers_start_again_where_the_process_that_forks_them_is_killed(pipeline: Factory) -> None:
-    line = pipeline(1)
-    line.feed(mixed_records(1, 200))
-    supervisor = Process(["-m", "explain_sidecar.cli", "run"], line.environment)
-    line.wait_for(lambda: supervisor.log().count("running from") >= 1)
-    psutil.Process(supervisor.pid).children()[0].kill()
-    line.wait_for(lambda: supervisor.log().count("running from") >= 2)
-    supervisor.signal(signal.SIGTERM)
-    assert supervisor.wait() == 0, supervisor.log()
-    line.run_to_end()
-    line.verify()
-
-
 def test_a_worker_ends_with_its_supervisor_though_it_waits_for_a_broker_that_is_gone() -> None:
     with Broker(config=LONG_SESSION) as alone:
         line = Pipeline(alone, "orphaned", partitions=1)
@@ -207,95 +195,78 @@ def test_a_worker_ends_with_its_supervisor_though_it_waits_for_a_broker_that_is_
         orphan.wait(15)
 
 
-def test_a_worker_that_fails_ends_the_run_with_its_message_and_publishes_nothing_wrong(
-    pipeline: Factory,
+UNRUNNABLE = [
+    ({"EXPLAIN_MODEL__FACTORY": "no.such:Model"}, "model.factory"),
+    ({"EXPLAIN_MODEL__FACTORY": "river.tree:NoSuchTree"}, "model.factory"),
+    (
+        {"EXPLAIN_MODEL__FACTORY": "river.forest:ARFClassifier", "EXPLAIN_MODEL__PARAMS": '{"trees": 3}'},
+        "model.params",
+    ),
+    (
+        {"EXPLAIN_REGISTRY__URL": "http://127.0.0.1:1"},
+        "registry.url http://127.0.0.1:1: no answer that can be used",
+    ),
+    (
+        {
+            "EXPLAIN_RECORD__WEIGHT": "w",
+            "EXPLAIN_MODEL__FACTORY": "tests.broker.custom_models:Failing",
+            "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": str(KEY_FILE),
+        },
+        "record.weight",
+    ),
+    ({"EXPLAIN_TOPICS__RECORDS": "no-such-topic"}, "topics.records"),
+]
+
+
+@pytest.mark.parametrize(("environment", "message"), UNRUNNABLE)
+def test_what_cannot_start_says_why_in_one_message(
+    memory: Factory, environment: dict[str, str], message: str
 ) -> None:
+    line = memory(1)
+    line.feed(mixed_records(1, 10))
+    log = line.fails(**environment)
+    assert f"error: {message}" in log and log.count("error: ") == 1
+
+
+def test_what_fails_ends_the_run_with_its_message_once_and_publishes_nothing_wrong(pipeline: Factory) -> None:
+    """At the start, and where the model fails."""
+    line = pipeline(1)
+    environment, message = UNRUNNABLE[-1]
+    said = line.cli("run", "--until-caught-up", status=1, **environment).stderr
+    assert f"error: {message}" in said and said.count("error: ") == 1
+    line.feed(mixed_records(1, 200))
     failing = {
         "EXPLAIN_MODEL__FACTORY": "tests.broker.custom_models:Failing",
         "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": str(KEY_FILE),
     }
-    line = pipeline(1, **failing)
-    line.feed(mixed_records(1, 200))
-    done = line.cli("run", status=1)
     assert (
         "partition 0 offset 99: the model (Failing) failed: ZeroDivisionError: the model divides by zero"
-        in done.stderr
+        in line.cli("run", status=1, **failing).stderr
     )
     assert len(line.read(line.topics["explanations"])) <= 9
 
 
 @pytest.mark.parametrize(
-    ("environment", "message"),
+    ("servers", "config", "status", "message"),
     [
-        ({"EXPLAIN_MODEL__FACTORY": "no.such:Model"}, "model.factory"),
-        ({"EXPLAIN_MODEL__FACTORY": "river.tree:NoSuchTree"}, "model.factory"),
+        ("", {}, 2, "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS"),
+        ("127.0.0.1:1", {}, 1, "no broker answered"),
         (
-            {"EXPLAIN_MODEL__FACTORY": "river.forest:ARFClassifier", "EXPLAIN_MODEL__PARAMS": '{"trees": 3}'},
-            "model.params",
-        ),
-        ({"EXPLAIN_TOPICS__RECORDS": "no-such-topic"}, "topics.records"),
-        (
-            {"EXPLAIN_REGISTRY__URL": "http://127.0.0.1:1"},
-            "registry.url http://127.0.0.1:1: no answer that can be used",
-        ),
-        (
-            {
-                "EXPLAIN_RECORD__WEIGHT": "w",
-                "EXPLAIN_MODEL__FACTORY": "tests.broker.custom_models:Failing",
-                "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": str(KEY_FILE),
-            },
-            "record.weight",
+            "127.0.0.1:1",
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"},
+            1,
+            "kafka.config",
         ),
     ],
 )
-def test_what_cannot_start_says_why_in_one_message(
-    pipeline: Factory, environment: dict[str, str], message: str
+def test_without_a_broker_that_answers_it_says_so_within_ten_seconds_and_starts_none(
+    servers: str, config: dict[str, str], status: int, message: str
 ) -> None:
-    line = pipeline(1)
-    line.feed(mixed_records(1, 10))
-    done = line.cli("run", "--until-caught-up", status=1, **environment)
-    assert f"error: {message}" in done.stderr
-    assert done.stderr.count("error: ") == 1
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({}, "no broker answered"),
-        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "kafka.config"),
-    ],
-)
-def test_a_missing_broker_is_reported_within_ten_seconds(config: dict[str, str], message: str) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {
-        "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{port}",
-        "EXPLAIN_KAFKA__CONFIG": json.dumps(config),
-        "PATH": "/usr/bin:/bin",
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "explain_sidecar.cli", "run"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 1
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_without_an_address_no_broker_is_started() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "explain_sidecar.cli", "run"],
-        env={"PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    assert "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS" in done.stderr
+    environment = {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": servers} if servers else {}
+    environment["EXPLAIN_KAFKA__CONFIG"] = json.dumps(config)
+    done = Process(["-m", "explain_sidecar.cli", "run"], environment)
+    assert done.wait(60) == status, done.log()
+    assert message in done.log() and "Traceback" not in done.log()
 
 
 def test_topics_are_created_with_the_settings_they_need_and_shown(pipeline: Factory) -> None:
@@ -346,8 +317,8 @@ def test_tail_shows_the_newest_and_follows_what_is_published_while_it_runs(pipel
     assert tail.wait() == 130
 
 
-def test_tail_says_why_the_risk_changed(pipeline: Factory) -> None:
-    line = pipeline(1, EXPLAIN_DRIFT='{"enabled": true, "window": 100, "bootstrap": 20}')
+def test_tail_says_why_the_risk_changed(memory: Factory) -> None:
+    line = memory(1, EXPLAIN_DRIFT='{"enabled": true, "window": 100, "bootstrap": 20}')
     line.feed(mixed_records(1, 450))
     line.run_to_end()
     lines = line.cli("tail", "--drift", "--until-caught-up").stdout.splitlines()
@@ -397,7 +368,7 @@ def test_tail_and_the_alertmanager_tell_each_story_once_alike_with_its_cause_and
     assert sorted(
         f"{told[0].partition(': ')[0]}: {alert['annotations']['summary']}" for alert in alerts
     ) == sorted(told)
-    line.admin.create_topics([NewTopic("known", 1, 1)])["known"].result()
+    line.create("known")
     producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
     for seen in ({"partition": 0, "epoch": 0, "cause": alarm["cause"], "why": "on it"} for alarm in alarms):
         producer.produce("known", json.dumps({"acknowledged": seen}))

@@ -1,12 +1,20 @@
-"""``dead-letters show`` and ``replay``, and ``check``, on a real broker."""
+"""``dead-letters show`` and ``replay``, and ``check``."""
 
 import json
-import signal
+from functools import partial
 from typing import Any
 
-from tests.broker.harness import Factory, Pipeline, Process, mixed_records
+import pytest
+
+from explain_sidecar.commands import dead_letters
+from tests.broker.harness import Factory, Pipeline, mixed_records
 
 BAD = (b"{", b"[1]", None, b'{"a": 1}', b"{")
+
+
+@pytest.fixture
+def pipeline(memory: Factory) -> Factory:
+    return memory
 
 
 def with_letters(pipeline: Factory) -> Pipeline:
@@ -66,17 +74,20 @@ def test_replay_gives_each_record_back_once_as_it_was(pipeline: Factory) -> None
     assert "10 records to write" in line.cli("dead-letters", "replay", "--from-beginning", status=1).stdout
 
 
-def test_of_two_replays_at_the_same_time_one_gives_the_records_back(pipeline: Factory) -> None:
+def test_of_two_replays_at_the_same_time_one_gives_the_records_back(
+    pipeline: Factory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     line = pipeline(1, EXPLAIN_RECORD__DELETES="dead_letter")
     line.feed((0, value) for value in BAD)
     line.run_to_end()
-    stop = {"SIDECAR_CRASH_POINT": "dead_letters.read:1:stop"}
-    first = Process(["-m", "explain_sidecar.cli", "dead-letters", "replay", "--yes"], line.environment | stop)
-    line.wait_for(lambda: "crash point" in first.log())
-    line.cli("dead-letters", "replay", "--yes")
-    first.signal(signal.SIGCONT)
-    assert first.wait() == 1, first.log()
-    assert "another `dead-letters replay` was begun meanwhile" in first.log()
+
+    def reach(point: str) -> None:
+        monkeypatch.setattr(dead_letters, "reach", lambda point: None)
+        line.cli("dead-letters", "replay", "--yes")
+
+    monkeypatch.setattr(dead_letters, "reach", reach)
+    said = line.cli("dead-letters", "replay", "--yes", status=1).stderr
+    assert "another `dead-letters replay` was begun meanwhile" in said
     assert len(line.read(line.topics["records"])) == 2 * len(BAD)
 
 
@@ -120,7 +131,8 @@ def test_check_fails_where_run_could_not_work_and_says_what_to_do(pipeline: Fact
         ({"EXPLAIN_RECORD__LABEL": "outcome"}, "sample", "0 of the newest 20"),
         ({"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "stopped", "no broker answered"),
     ):
-        done = line.cli("check", "--json", status=1, **environment)
+        run = partial(Pipeline.cli, line) if what == "stopped" else line.cli  # as a process of its own
+        done = run("check", "--json", status=1, **environment)
         failed = {
             check["what"]: check["detail"]
             for check in json.loads(done.stdout)["checks"]

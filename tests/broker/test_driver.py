@@ -3,10 +3,19 @@
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.kafka.clients import (
@@ -21,12 +30,17 @@ from explain_sidecar.kafka.clients import (
 from explain_sidecar.kafka.loop import Worker
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
+from tests.broker.harness import Factory, Pipeline, delete_before, mixed_records
+from tests.broker.memory import MEMORY, MemoryPipeline
 from tests.driver.clients import kafka_of
 from tests.driver.driver import OUTPUTS, TINY, values
 from tests.driver.log import Cluster
 from tests.driver.process import Process
 
 SECONDS = 60.0
+
+OTHERWISE = r'"digest":"\w+"|[\d,]+(?= bytes)|\d+ +(?=python)| {2,}'
+"""Of what commands say: what topics' ids go into, the age of a snapshot in seconds, and the width of columns."""
 
 Outcome = tuple[str, bool, bool] | str
 
@@ -247,4 +261,69 @@ def test_the_cluster_in_memory_does_what_kafka_does(
         found.append(scenario(side))
         for consumer in side.open:
             consumer.close()
+    assert found[0] == found[1]
+
+
+def commands(line: Pipeline, folder: Path) -> list[str]:
+    """What commands say of a sidecar to whom everything happens that costs one, and what it publishes."""
+    state, model = str(folder / "state"), str(folder / "model")
+    said = []
+
+    def do(*command: str, status: int = 0, **environment: str) -> None:
+        done = line.cli(*command, status=status, **environment)
+        assert done.stdout
+        said.extend([" ".join(command[:2]), *done.stdout.splitlines()])
+
+    def create_again(topic: str, **config: str) -> None:
+        name = line.topics[topic]
+        line.admin.delete_topics([name])[name].result()
+        line.wait_for(lambda: name not in line.admin.list_topics(timeout=5).topics)
+        line.create(name, **config)
+
+    line.feed([*mixed_records(1, 300), (0, b"{")])
+    do("check", "--json")
+    line.run_to_end()
+    do("checkpoint", "show", "--clean")
+    do("dead-letters", "show", "--json")
+    do("config", "check", "--against-running", EXPLAIN_EXPLAIN__EVERY="2")
+    do("model", "export", "--partition", "0", model)
+    do("warm-up", "--topic", line.topics["records"], "--out", model)
+    do("upgrade", "check")
+    line.feed(mixed_records(1, 99, seed=1))
+    delete_before(line, 350)
+    assert "were deleted by retention" in line.fails()
+    do("reset", "--partition", "0", "--keep", "all", "--yes")
+    line.feed(mixed_records(1, 20, seed=2))
+    line.run_to_end()
+    do("state", "export", state)
+    line.admin.delete_consumer_groups([line.name])[line.name].result()
+    assert line.committed()[0].offset == OFFSET_INVALID
+    line.feed(mixed_records(1, 20, seed=3))
+    assert "no committed offset: recovering" in line.run_to_end().log()
+    create_again("checkpoints", cleanup_policy="compact")
+    do("state", "import", state, "--yes")
+    line.run_to_end()
+    do("dead-letters", "replay", "--yes")
+    line.run_to_end()
+    create_again("records", retention_ms="-1")
+    line.inputs[0] = []
+    assert "was deleted and created again" in line.fails()
+    line.feed(mixed_records(1, 100, seed=4))
+    do("reset", "--partition", "0", "--keep", "all", "--yes")
+    line.run_to_end()
+    do("tail", "--json", "--until-caught-up")
+    return said
+
+
+def test_commands_say_and_do_in_memory_what_they_do_on_a_broker(
+    broker: Broker, unique_name: Callable[[str], str], memory: Factory, tmp_path: Path
+) -> None:
+    name, found = unique_name("app"), []
+    for line in (MemoryPipeline(MEMORY, name, 1), Pipeline(broker, name, 1)):
+        folder = tmp_path / str(len(found))
+        folder.mkdir()
+        said = "\n".join(commands(line, folder))
+        for here in (str(folder), line.broker.bootstrap_servers):
+            said = said.replace(here, "")
+        found.append(re.sub(OTHERWISE, " ", said).splitlines())
     assert found[0] == found[1]

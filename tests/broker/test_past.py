@@ -1,72 +1,19 @@
-"""When the past does not fit: what takes a broker's own offsets, groups and transactions. Everything else: tests/driver/test_past.py."""
+"""When the past does not fit: what costs a command. What a worker does by itself: tests/driver/test_past.py."""
 
 import json
-import time
 
-from confluent_kafka import OFFSET_INVALID, Producer
+import pytest
 
+from explain_sidecar.commands import stopped
 from explain_sidecar.kafka.checkpoints import Pointer
 from explain_sidecar.kafka.recovery import SUPERSEDED_SECONDS
-from tests.broker.harness import Factory, Pipeline, delete_before, group_of, mixed_records
+from tests.broker.harness import Factory, delete_before, mixed_records
+from tests.broker.memory import MemoryPipeline as Pipeline
 
 
-def rewind_snapshot(line: Pipeline, records: int = 200) -> None:
-    """Fold on without a new snapshot at the end: killed, so that a restart has something to replay."""
-    line.feed(mixed_records(1, records, seed=1))
-    process = line.worker()
-    total = len(line.inputs[0])
-    line.wait_for(lambda: line.committed()[0].offset == total)
-    process.kill()
-    pointer = Pointer.decode(line.committed()[0].metadata)
-    assert pointer is not None and pointer.next_offset < total
-
-
-def test_an_offset_of_the_past_that_kafka_answers_with_doubles_nothing(pipeline: Factory) -> None:
-    """Nor do neighbours hide what was published since."""
-    line = pipeline(1)
-    line.feed(mixed_records(1, 100, bad_every=10))
-    line.run_to_end()
-    before = line.committed()[0]
-    line.feed(mixed_records(1, 100, seed=1, bad_every=10))
-    line.run_to_end()
-    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
-    for name in ("explanations", "dead_letters"):
-        for _ in range(100):
-            producer.produce(line.topics[name], b'{"app_id":"another"}', partition=0)
-    producer.flush()
-    line.commit(0, before.offset, before.metadata)
-    line.feed(mixed_records(1, 100, seed=2, bad_every=10))
-    line.run_to_end()
-    found = line.published()
-    for name, expected in line.oracle().items():
-        assert [message for message in found[name][0] if b"another" not in message[1]] == expected[0]
-
-
-def test_an_expired_group_goes_on_after_the_last_published_message(line: Pipeline) -> None:
-    line.feed([(0, b"bad")])
-    rewind_snapshot(line)
-    line.feed([(0, b"{")])
-    line.feed(mixed_records(1, 45, seed=2))
-    process = line.worker()
-    total = len(line.inputs[0])
-    line.wait_for(lambda: line.committed()[0].offset == total)
-    process.kill()
-    line.wait_for(lambda: not group_of(line).members, 30)
-    for future in line.admin.delete_consumer_groups([line.name]).values():
-        future.result()
-    assert line.committed()[0].offset == OFFSET_INVALID
-    line.feed(mixed_records(1, 100, seed=3))
-    assert "no committed offset: recovering" in line.run_to_end().log()
-    line.verify()
-
-
-def test_a_checkpoint_topic_that_was_emptied_is_made_again_where_the_log_is_whole(line: Pipeline) -> None:
-    topic = line.topics["checkpoints"]
-    line.admin.delete_topics([topic])[topic].result()
-    line.wait_for(lambda: topic not in line.admin.list_topics(timeout=5).topics)
-    line.feed(mixed_records(1, 100, seed=1))
-    assert "that topic was emptied or created again; the replay begins before it" in line.run_to_end().log()
-    line.verify()
+@pytest.fixture
+def pipeline(memory: Factory) -> Factory:
+    return memory
 
 
 def test_a_checkpoint_topic_that_was_emptied_is_made_again_from_a_file(line: Pipeline, tmp_path) -> None:
@@ -88,12 +35,13 @@ def test_a_checkpoint_topic_that_was_emptied_is_made_again_from_a_file(line: Pip
     assert (first["carried"]["offset"], first["carried"]["begun"], first["offset"]) == (300, [], 309)
 
 
-def test_a_snapshot_behind_an_open_transaction_of_another_program_is_waited_for(line: Pipeline) -> None:
+def test_a_snapshot_behind_an_open_transaction_of_another_program_is_waited_for(
+    line: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopped, "DECIDE_SECONDS", 0.1)
     first = line.worker()
     line.wait_for(lambda: "running from" in first.log())
-    other = Producer(
-        {"bootstrap.servers": line.broker.bootstrap_servers, "transactional.id": f"other-{line.name}"}
-    )
+    other = line.kafka.producer({"transactional.id": f"other-{line.name}", "transaction.timeout.ms": 60_000})
     other.init_transactions(30)
     other.begin_transaction()
     other.produce(line.topics["checkpoints"], b"other", b"other", partition=0)
@@ -104,7 +52,8 @@ def test_a_snapshot_behind_an_open_transaction_of_another_program_is_waited_for(
     assert "transaction is open" in line.cli("reset", "--partition", "0", status=1).stderr
     second = line.worker(until_caught_up=True)
     line.wait_for(lambda: "another program's transaction is open since offset" in second.log())
-    time.sleep(SUPERSEDED_SECONDS)
+    until = line.kafka.clock.monotonic() + SUPERSEDED_SECONDS
+    line.wait_for(lambda: line.kafka.clock.monotonic() > until)
     assert second.running() and "reset" not in second.log()
     other.abort_transaction(30)
     assert second.wait() == 0, second.log()
@@ -130,17 +79,10 @@ def test_a_damaged_snapshot_is_detected_before_anything_is_loaded(line: Pipeline
     stored = {message.offset(): message for message in line.read(line.topics["checkpoints"])}
     chunk, manifest = stored[pointer.first_chunk], stored[pointer.manifest]
     altered = bytes([chunk.value()[0], chunk.value()[1] ^ 1]) + chunk.value()[2:]
-    placed: list[int] = []
-    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
-    for key, value in ((chunk.key(), altered), (manifest.key(), manifest.value())):
-        producer.produce(
-            line.topics["checkpoints"],
-            value,
-            key,
-            partition=0,
-            on_delivery=lambda _, m: placed.append(m.offset()),
-        )
-        producer.flush()
+    placed = [
+        line.append("checkpoints", key, value)
+        for key, value in ((chunk.key(), altered), (manifest.key(), manifest.value()))
+    ]
     moved = {**json.loads(line.committed()[0].metadata), "first_chunk": placed[0], "manifest": placed[1]}
     line.commit(0, 300, json.dumps(moved))
     expected = "sha256 is not the manifest's"
@@ -167,14 +109,10 @@ def test_a_damaged_snapshot_whose_records_are_gone_costs_one_command(line: Pipel
     line.wait_for(lambda: topic not in line.admin.list_topics(timeout=5).topics)
     line.create(topic, cleanup_policy="compact")
     # As from a backup that was made before: what is older is whole, and of the newest one a byte is another.
-    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
-    placed: list[int] = []
-    for m in (*older, chunk, manifest):
-        value = m.value()[:-1] + b"?" if m is chunk else m.value()
-        producer.produce(
-            topic, value, m.key(), partition=0, on_delivery=lambda _, sent: placed.append(sent.offset())
-        )
-        producer.flush()
+    placed = [
+        line.append("checkpoints", m.key(), m.value()[:-1] + b"?" if m is chunk else m.value())
+        for m in (*older, chunk, manifest)
+    ]
     moved = {**json.loads(line.committed()[0].metadata), "first_chunk": placed[-2], "manifest": placed[-1]}
     line.commit(0, 400, json.dumps(moved))
     delete_before(line, 310)

@@ -1,10 +1,34 @@
 """`reset` begins a new epoch, and refuses to where anything else is at work."""
 
-import signal
+from collections.abc import Callable
+from typing import Any
 
-from confluent_kafka import ConsumerGroupState, Producer
+import pytest
 
-from tests.broker.harness import Pipeline, Process, delete_before, group_of, mixed_records
+from explain_sidecar.commands import reset
+from tests.broker.harness import Factory, delete_before, mixed_records
+from tests.broker.memory import MemoryPipeline as Pipeline
+
+Meanwhile = Callable[[Callable[[], Any]], None]
+
+
+@pytest.fixture
+def pipeline(memory: Factory) -> Factory:
+    return memory
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    """What happens while a reset is about to commit."""
+
+    def during(happens: Callable[[], Any]) -> None:
+        def reach(point: str) -> None:
+            monkeypatch.setattr(reset, "reach", lambda point: None)
+            happens()
+
+        monkeypatch.setattr(reset, "reach", reach)
+
+    return during
 
 
 def test_a_reset_after_the_loss_begins_a_new_epoch_from_what_is_there(line: Pipeline) -> None:
@@ -28,39 +52,40 @@ def test_reset_is_refused_while_the_sidecar_runs(line: Pipeline) -> None:
     process.stop()
 
 
-def test_a_second_reset_at_the_same_time_is_refused(line: Pipeline) -> None:
-    first = _held_reset(line, 120)
-    assert "or another reset" in line.cli("reset", "--partition", "0", "--yes", status=1).stderr
-    first.signal(signal.SIGUSR2)
-    assert first.wait() == 0, first.log()
+def test_a_second_reset_at_the_same_time_is_refused(line: Pipeline, meanwhile: Meanwhile) -> None:
+    said = []
+    meanwhile(lambda: said.append(line.cli("reset", "--partition", "0", "--yes", status=1).stderr))
+    line.cli("reset", "--partition", "0", "--yes")
+    assert len(said) == 1 and "or another reset" in said[0]
     before = len(line.explanations())
     line.feed(mixed_records(1, 20, seed=1))
     line.run_to_end()
     assert [(m["epoch"], m["seq"]) for m in line.explanations()[before:]] == [(1, 0), (1, 1)]
 
 
-def test_a_worker_that_joins_during_a_reset_makes_it_fail(line: Pipeline) -> None:
-    reset = _held_reset(line, 120)
-    worker = line.worker()
-    line.wait_for(
-        lambda: group_of(line).state == ConsumerGroupState.STABLE and len(group_of(line).members) == 2, 120
-    )
-    reset.signal(signal.SIGUSR2)
-    assert reset.wait() == 1, reset.log()
-    assert "the reset was aborted and nothing was changed" in reset.log()
+def test_a_worker_that_joins_during_a_reset_makes_it_fail(line: Pipeline, meanwhile: Meanwhile) -> None:
+    workers = []
+
+    def joins() -> None:
+        workers.append(line.worker())
+        group = line.cluster.groups[line.name]
+        line.wait_for(lambda: len(group.members) == 2 and group.rebalancing_since is None)
+
+    meanwhile(joins)
+    said = line.cli("reset", "--partition", "0", "--yes", status=1).stderr
+    assert "the reset was aborted and nothing was changed" in said
     line.feed(mixed_records(1, 100, seed=1))
     line.wait_for(line.folded)
+    (worker,) = workers
     assert worker.stop() == 0, worker.log()
     line.verify()
 
 
 def test_a_reset_passes_over_manifests_that_cannot_be_read(line: Pipeline) -> None:
     """They stop a worker that needs one, and a reset is the remedy that its message names."""
-    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
-    key = f"{line.name}/{line.topic_id}/0/manifest"
+    key = f"{line.name}/{line.topic_id}/0/manifest".encode()
     for value in (b"\xff", b"[" * 100_000, b'{"schema": "checkpoint/4", "epoch": 1e300}'):
-        producer.produce(line.topics["checkpoints"], value, key, partition=0)
-    assert producer.flush(30) == 0
+        line.append("checkpoints", key, value)
     for future in line.admin.delete_consumer_groups([line.name]).values():
         future.result()
     log = line.fails()
@@ -71,16 +96,6 @@ def test_a_reset_passes_over_manifests_that_cannot_be_read(line: Pipeline) -> No
     line.feed(mixed_records(1, 20, seed=1))
     line.run_to_end()
     assert [(m["epoch"], m["seq"]) for m in line.explanations()[before:]] == [(1, 0), (1, 1)]
-
-
-def _held_reset(line: Pipeline, seconds: int) -> Process:
-    """A reset that holds before it commits, so long or until SIGUSR2."""
-    hold = {"SIDECAR_CRASH_POINT": f"reset.before:1:stall={seconds}"}
-    process = Process(
-        ["-m", "explain_sidecar.cli", "reset", "--partition", "0", "--yes"], line.environment | hold
-    )
-    line.wait_for(lambda: "crash point" in process.log())
-    return process
 
 
 def test_reset_can_fold_the_whole_topic_again(line: Pipeline) -> None:

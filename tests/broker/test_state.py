@@ -1,4 +1,7 @@
-"""What outlives a change, on a real broker: settings, a broken past, another cluster; each with the bytes of an oracle that does the same."""
+"""What outlives a change: settings, a broken past, another cluster; each with the bytes of an oracle that does the same.
+
+In memory; `test_driver.py` shows that these commands say and do the same on a broker.
+"""
 
 import json
 import pickle
@@ -9,13 +12,13 @@ import pytest
 from river import tree
 
 from benchmarks import KEY_FILE
-from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.files import read_file
 from explain_sidecar.snapshots.signatures import Keys
 from explain_sidecar.snapshots.snapshot import load_parts
 from explain_sidecar.wire.envelope import Envelope
 from tests.broker.harness import Factory, Pipeline, delete_before, mixed_records
+from tests.broker.memory import MEMORY, MemoryPipeline
 from tests.changes import Epochs
 
 CHANGES: dict[str, tuple[dict[str, str], str]] = {
@@ -38,6 +41,11 @@ CHANGES: dict[str, tuple[dict[str, str], str]] = {
     ),
     "emit.periods": ({"EMIT__PERIODS": "[100]"}, "begun anew: periods"),
 }  # fmt: skip
+
+
+@pytest.fixture
+def pipeline(memory: Factory) -> Factory:
+    return memory
 
 
 def bytes_of(line: Pipeline, before: Settings, changes: list[tuple[int, Settings]]) -> list[bytes | None]:
@@ -122,11 +130,11 @@ def test_a_topic_created_again_costs_its_records_and_not_the_model(line: Pipelin
 
 
 def test_a_sidecar_moves_to_another_cluster_whose_offsets_are_others(
-    pipeline: Factory, elsewhere: Broker, tmp_path: Path
+    pipeline: Factory, tmp_path: Path
 ) -> None:
     """There the topic of the same name lacks its first 100 records, so that all offsets are lower by that."""
     old, file, again = pipeline(2), str(tmp_path / "state"), tmp_path / "again"
-    new = Pipeline(elsewhere, old.name, 2)
+    new = MemoryPipeline(MEMORY, old.name, 2)
     moved = list(mixed_records(2, 600))
     old.feed(moved)
     old.run_to_end()
@@ -228,8 +236,9 @@ def test_a_new_sidecar_begins_with_the_model_of_another(
     line.environment |= {"EXPLAIN_EXPLAIN__EVERY": "2"}
     line.feed(mixed_records(1, 5, seed=1))
     line.run_to_end()
-    line.cli("model", "export", "--partition", "0", str(file))
-    later = pipeline(1, EXPLAIN_MODEL__INITIAL=str(file))
+    other_file = str(tmp_path / "later")  # a process reads a file once
+    line.cli("model", "export", "--partition", "0", other_file)
+    later = pipeline(1, EXPLAIN_MODEL__INITIAL=other_file)
     later.feed(mixed_records(1, 100, seed=1))
     later.run_to_end()
     learnt = "after 5 records of epoch 1 and what that took over from the one before, up to offset 305"

@@ -1,0 +1,239 @@
+"""A pipeline on the in-memory cluster of tests/driver: its workers and commands run in this process, a turn at a time, and nothing waits."""
+
+import io
+import logging
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from subprocess import CompletedProcess
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
+
+from benchmarks.pipeline import Pipeline
+from explain_sidecar.cli import main
+from explain_sidecar.errors import AGAIN, UserError
+from explain_sidecar.kafka import operators
+from explain_sidecar.kafka.clients import KAFKA
+from explain_sidecar.kafka.errors import Fatal
+from explain_sidecar.kafka.loop import Worker
+from explain_sidecar.logs import set_up_logging
+from explain_sidecar.settings import Settings, load_settings
+from tests.driver import clients
+from tests.driver.consumer import Consumer
+from tests.driver.driver import PATIENCE, TURN_SECONDS
+from tests.driver.log import Cluster, Entry, Killed, error
+from tests.driver.process import Client, Process
+
+
+class Member(Consumer):
+    def subscribe(self, topics: list[str], *, on_assign: Any, **others: Any) -> None:
+        told = {"on_revoke": _nothing, "on_lost": _nothing} | others
+        super().subscribe(topics, on_assign=on_assign, **told)
+
+
+class Admin(clients.Admin):
+    """With the calls of commands, and of operators in tests."""
+
+    list_topics = Client.list_topics
+
+    def describe_topics(
+        self, topics: Any, *, request_timeout: float, include_authorized_operations: bool = False
+    ) -> dict[str, Future[Any]]:
+        found = super().describe_topics(topics, request_timeout=request_timeout)
+        for future in found.values():
+            if future.exception() is None:
+                future.result().authorized_operations = list(AclOperation)
+        return found
+
+    def describe_consumer_groups(self, groups: list[str], **options: Any) -> dict[str, Future[Any]]:
+        found = {}
+        for name in groups:
+            group = self.cluster.groups.get(name)
+            if group is None or not (group.members or group.committed):
+                found[name] = clients._done(None, error(KafkaError.GROUP_ID_NOT_FOUND))
+            else:
+                members = list(group.members.values())
+                found[name] = clients._done(
+                    SimpleNamespace(members=members, authorized_operations=list(AclOperation))
+                )
+        return found
+
+    def delete_consumer_groups(self, groups: list[str]) -> dict[str, Future[Any]]:
+        for name in groups:
+            assert not self.cluster.groups[name].members
+            self.cluster.groups[name].committed.clear()
+        return {name: clients._done(None) for name in groups}
+
+    def incremental_alter_configs(self, resources: list[Any]) -> dict[Any, Future[Any]]:
+        for resource in resources:
+            for entry in resource.incremental_configs:
+                self.cluster.topics[resource.name].config[entry.name] = entry.value
+        return {resource: clients._done(None) for resource in resources}
+
+    def delete_topics(self, names: list[str]) -> dict[str, Future[Any]]:
+        for name in names:
+            del self.cluster.topics[name]
+        return {name: clients._done(None) for name in names}
+
+    def delete_records(self, places: list[Any]) -> dict[Any, Future[Any]]:
+        for place in places:
+            self.cluster.log(place.topic, place.partition).low = place.offset
+        return {place: clients._done(None) for place in places}
+
+
+def _nothing(consumer: Any, places: Any) -> None:
+    """What is revoked has been given back."""
+
+
+class Ended:
+    """A worker in this process, with the interface of ``harness.Process``. What it says goes to its log."""
+
+    def __init__(self, line: "MemoryPipeline", settings: Settings, slot: int, until_caught_up: bool) -> None:
+        self._line, self._text = line, io.StringIO()
+        self._process, self.status = Process(line.cluster, {}), -1
+        self._turns: Generator[None] | None = None
+        self._guarded(lambda: self._begin(settings, slot, until_caught_up))
+
+    def _begin(self, settings: Settings, slot: int, until_caught_up: bool) -> None:
+        set_up_logging(settings.log, worker=slot)
+        self._logging = logging.getLogger().handlers[:], logging.getLogger().level
+        kafka = replace(
+            clients.kafka_of(self._process), consumer=lambda config: Member(self._process, config)
+        )
+        self._worker = Worker(settings, slot, lambda: None, kafka)
+        self._turns = self._worker.turns(until_caught_up)
+
+    def _guarded(self, action: Callable[[], Any]) -> None:
+        with logs_kept(), mock.patch.object(sys, "stderr", self._text):
+            try:
+                if self._turns is not None:
+                    root = logging.getLogger()
+                    root.handlers[:], level = self._logging
+                    root.setLevel(level)
+                action()
+                return
+            except (StopIteration, Killed) as ended:
+                self.status = 0 if isinstance(ended, StopIteration) else -9
+            except UserError as failed:
+                self._text.write(f"error: {failed}\n")
+                self.status, self._process.killed = AGAIN if isinstance(failed, Fatal) else 1, True
+        self._turns = None
+
+    def turn(self) -> None:
+        if self._turns is not None:
+            self._guarded(lambda: next(self._turns))  # type: ignore[arg-type]
+
+    def running(self) -> bool:
+        return self._turns is not None
+
+    def log(self) -> str:
+        return self._text.getvalue()
+
+    def wait(self, seconds: float = 0) -> int:
+        self._line.wait_for(lambda: not self.running())
+        return self.status
+
+    def stop(self) -> int:
+        self._worker.stopping = True
+        return self.wait()
+
+    def kill(self) -> None:
+        """As by SIGKILL, and the time of its session goes by."""
+        self._process.killed = True
+        if self._turns is not None:
+            self._guarded(self._turns.close)
+            self._turns = None
+        self._line.cluster.clock.sleep(11)
+        self._line.cluster.pass_time()
+
+
+@contextmanager
+def logs_kept() -> Iterator[None]:
+    """What a worker or a command sets up of logging ends with it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+@dataclass
+class MemoryPipeline(Pipeline):
+    cluster: Cluster = field(default_factory=Cluster)
+    workers: list[Ended] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        process = Process(self.cluster, {})
+        made = clients.kafka_of(process)
+        self.kafka = replace(
+            made,
+            consumer=lambda config: Member(process, config),
+            admin=lambda config: Admin(process, config),
+        )
+        super().__post_init__()
+
+    def feed(
+        self,
+        records: Iterable[tuple[int, bytes | None]],
+        headers: Sequence[tuple[str, bytes]] = (),
+        topic: str = "records",
+    ) -> None:
+        for partition, record in self.taken(records, headers):
+            log = self.cluster.log(self.topics[topic], partition)
+            log.append(Entry(record.key, record.value, tuple(headers), record.timestamp))
+
+    def append(self, topic: str, key: bytes | None, value: bytes | None) -> int:
+        """Write a message to partition 0 of a topic, as any program may, and return its offset."""
+        return self.cluster.log(self.topics[topic], 0).append(Entry(key, value, (), 1_700_000_000_000))
+
+    def worker(self, slot: int = 0, until_caught_up: bool = False, **environment: str) -> Any:
+        settings = load_settings(environ={**self.environment, **environment})
+        self.workers = [worker for worker in self.workers if worker.running()]
+        self.workers.append(Ended(self, settings, slot, until_caught_up))
+        return self.workers[-1]
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 0) -> None:
+        for _ in range(PATIENCE):
+            if condition():
+                return
+            for worker in self.workers:
+                worker.turn()
+            self.cluster.clock.sleep(TURN_SECONDS)
+        raise AssertionError("\n".join(["the condition did not come true", *(w.log() for w in self.workers)]))
+
+    def cli(self, *arguments: str, status: int = 0, **environment: str) -> "CompletedProcess[str]":
+        given = {**self.environment, **environment}
+        command = ["explain-sidecar", *arguments]
+        with (
+            logs_kept(),
+            mock.patch.dict(vars(KAFKA), vars(self.kafka)),
+            mock.patch.object(sys, "argv", command),
+            CliRunner().isolation(env=given) as (stdout, stderr, _),
+        ):
+            with pytest.raises(SystemExit) as ended:
+                main()
+            sys.stdout.flush()
+        code = ended.value.code or 0
+        done = CompletedProcess(command, code, stdout.getvalue().decode(), stderr.getvalue().decode())
+        assert code == status, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+
+MEMORY: Any = SimpleNamespace(bootstrap_servers="memory:9092")
+"""In place of a broker."""
+
+
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No client reaches beyond the memory."""
+    monkeypatch.setattr(operators, "find_open", lambda settings, places: [])
