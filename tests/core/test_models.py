@@ -11,7 +11,7 @@ import pytest
 from river import compose, linear_model, naive_bayes, preprocessing, tree
 
 from explain_core.models import OnnxModel, check_prediction, wrap
-from explain_core.tables import labels, records, transfer
+from explain_core.tables import labels, records
 
 FEATURES = ["a", "b", "c"]
 DATA = np.random.Generator(np.random.PCG64(1)).normal(size=(300, 3))
@@ -53,13 +53,6 @@ def onnx_graph(kinds, output="float", nodes=()):
     return model.SerializeToString()
 
 
-def test_a_scikit_learn_classifier_predicts_what_it_predicts_on_arrays():
-    model = classifier()
-    expected = model.predict_proba(DATA)
-    predictions = wrap(model, "classification", FEATURES).predict_many(ROWS)
-    assert [[p[label] for label in model.classes_] for p in predictions] == expected.tolist()
-
-
 def test_a_model_fitted_with_names_gets_a_frame_in_its_own_order_without_a_warning(recwarn):
     model = wrap(classifier(names=True), "classification")
     shuffled = [{"c": x["c"], "a": x["a"], "b": x["b"]} for x in ROWS]
@@ -90,14 +83,6 @@ def test_text_reaches_a_pipeline_that_encodes_it():
     model = wrap(pipeline, "classification")
     assert model.predict({"colour": "red", "size": 3})[True] > 0.8
     assert records(frame)[0] == {"colour": "red", "size": 0}
-
-
-def test_a_classifier_without_probabilities_gives_its_label_probability_one():
-    from sklearn.svm import LinearSVC
-
-    model = LinearSVC().fit(DATA, CLASSES)
-    predictions = wrap(model, "classification", FEATURES).predict_many(ROWS)
-    assert predictions == [{label: 1.0} for label in model.predict(DATA)]
 
 
 @pytest.mark.parametrize("options", [{"zipmap": True}, {"zipmap": False}])
@@ -258,12 +243,6 @@ def test_tables_without_names_or_of_another_width_are_refused():
         records(DATA, ["a", "b"])
     with pytest.raises(ValueError, match="X: there are no rows"):
         records([])
-
-
-def test_absence_is_transferred_as_a_value():
-    copy = {"a": 1, "b": 2}
-    transfer(["a", "b"], {"a": 9}, copy)
-    assert copy == {"a": 9}
 
 
 @pytest.mark.parametrize("prediction", [1e73, -1e73])

@@ -40,16 +40,6 @@ def test_players_after_a_record_leave_those_before_as_they_were():
     assert after.after({"b": 1, "c": 1}) is after
 
 
-def test_a_record_with_a_feature_named_as_a_group_changes_nothing():
-    players = Players(groups={"g": ["a", "b"]})
-    state = pickle.dumps(players)
-    with pytest.raises(
-        ValueError, match="'g' is also the name of a feature outside the group; rename the group"
-    ):
-        players.observe({"new": 1, "g": 2})
-    assert pickle.dumps(players) == state
-
-
 def test_a_group_may_have_the_name_of_its_member():
     players = Players(["a", "b"], {"a": ["a", "b"]})
     assert list(players) == [Player("a", ("a", "b"))]

@@ -14,7 +14,6 @@ from explain_core import (
     load_model,
     wrap,
 )
-from explain_core.models.empty import Performance
 from explain_core.stream.reasoner import background_digest
 from tests.core.artefacts import trained
 
@@ -67,34 +66,6 @@ def test_reasons_are_those_against_the_reservoir_of_the_moment(name, tmp_path):
             methods.add(told.reasons.method)
         explainer.update(x, y)
     assert methods <= {"exact", {"xgboost": "rescaled", "any, sampled": "sampled"}.get(name)} and methods
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_record_without_a_label_is_noted_and_teaches_nothing(name, tmp_path, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise AssertionError("it has no label")
-
-    explainer, plain = stream(name, tmp_path), stream(name, tmp_path)
-    for x, y in labelled(name):
-        explainer.update(x, y)
-        plain.update(x, y)
-    before, digest = explainer.state(lambda model: b"").slot.explained, explainer.digest
-    monkeypatch.setattr(type(explainer.newest.explained.model), "learn", refuse)
-    monkeypatch.setattr(Performance, "update", refuse)
-    for x, _ in labelled(name):
-        assert explainer.update_unlabelled(x) == []
-        assert plain.predict(x).prediction == explainer.predict(x).prediction
-    after = explainer.state(lambda model: b"").slot.explained
-    assert (after.model, after.performance, after.records) == (
-        before.model,
-        before.performance,
-        before.records,
-    )
-    assert after.explainers == before.explainers
-    kept = explainer.newest.explained.reservoirs["geometric", 15].rows
-    assert all(row in [x for x, _ in labelled(name)] for row in kept) and kept != before.reservoirs[0].rows
-    assert (explainer.unlabelled, explainer.records, explainer.next_offset) == (90, 90, 180)
-    assert explainer.digest != digest
 
 
 def test_blocks_between_records_without_labels_have_the_bits_of_one_record_after_another():

@@ -28,8 +28,7 @@ def _forest():
     return RandomForestClassifier(7, max_depth=5, random_state=0)
 
 
-@pytest.mark.parametrize("n_samples", [1, 3])
-@pytest.mark.parametrize("groups", [{}, {"both": ["age", "debt"]}], ids=["features", "groups"])
+@pytest.mark.parametrize(("n_samples", "groups"), [(1, {}), (3, {"both": ["age", "debt"]})])
 @pytest.mark.parametrize("name", CASES)
 def test_contributions_are_those_of_single_predictions(name, groups, n_samples, tmp_path):
     path, _ = CASES[name](tmp_path)
