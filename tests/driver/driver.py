@@ -174,6 +174,20 @@ class Driver:
             if not running.busy:
                 self._guarded(slot, running.turns.close)
 
+    def lose(self, slot: int = 0) -> None:
+        """``kill``, and the time after which nothing is left of the worker in the cluster."""
+        self.kill(slot)
+        self.cluster.clock.sleep(AWAY_SECONDS)
+        self.cluster.pass_time()
+
+    def lose_after(self, offset: int, settings: Settings | None = None) -> None:
+        """A worker, lost once it has committed the first partition up to this offset."""
+        self.start(0, settings)
+        while self.committed()[0] < offset:
+            assert 0 in self.workers, self.ended
+            self.turn(0)
+        self.lose()
+
     def stop(self, slot: int) -> None:
         """As by SIGTERM: it commits, and leaves the group."""
         running = self.workers.get(slot)

@@ -299,12 +299,7 @@ def changed(before: Settings, after: Settings, *, crash: bool = False) -> tuple[
     driver = Driver(Settings(**merged(before.model_dump(exclude_unset=True), more)), partitions=1)
     driver.feed(0, records(COUNT, 1))
     if crash:
-        driver.start(0, before)
-        while driver.committed()[0] < 50:
-            driver.turn(0)
-        driver.kill(0)
-        driver.cluster.clock.sleep(11)
-        driver.cluster.pass_time()
+        driver.lose_after(50, before)
     else:
         assert driver.run_to_end(before) == []
     offset = driver.committed()[0]
@@ -361,12 +356,7 @@ def test_what_is_carried_over_is_stored_and_restored_exactly():
     before, after = settings_of(DRIFT), settings_of(merged(DRIFT, {"emit": {"every": 2}}))
     driver, offset = changed(before, after)
     driver.feed(0, records(40, 3))
-    driver.start(0, after)
-    while driver.committed()[0] < 2 * COUNT + 10:
-        driver.turn(0)
-    driver.kill(0)
-    driver.cluster.clock.sleep(11)
-    driver.cluster.pass_time()
+    driver.lose_after(2 * COUNT + 10, after)
     assert driver.run_to_end(after) == []
     assert differences(driver, before, [(offset, after)]) == []
     assert [message["carried"] is None for message in first_messages(driver).values()] == [True, False]

@@ -93,12 +93,7 @@ def test_at_every_call_of_a_worker_that_changes_the_settings(kind: Kind, when: W
     begun = Changing(before, partitions=1, known=[before, after])
     begun.feed(0, records(30, 1))
     if replay:
-        begun.start(0)
-        while begun.committed()[0] < 20:
-            begun.turn(0)
-        begun.kill(0)
-        begun.cluster.clock.sleep(11)
-        begun.cluster.pass_time()
+        begun.lose_after(20)
     else:
         assert begun.run_to_end() == []
     begun.feed(0, records(12, 2))
@@ -155,10 +150,8 @@ def campaign(base: str, seed: int = 0) -> None:
             for _ in range(rng.randrange(5, 40)):
                 driver.turn(0)
                 driver.cluster.clock.sleep(0.02)
-            driver.kill(0)
+            driver.lose()
             happened += 1
-            driver.cluster.clock.sleep(11)
-            driver.cluster.pass_time()
             for partition in range(driver.partitions):
                 driver.feed(partition, records(rng.randrange(12), happened))
             if happened % 2 == 0 and left:

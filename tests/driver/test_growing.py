@@ -143,9 +143,7 @@ def test_a_topic_that_grows_while_workers_die(seed: int) -> None:
             if slot not in driver.workers:
                 driver.start(slot)
             elif rng.random() < 0.03:
-                driver.kill(slot)
-                driver.cluster.clock.sleep(11)
-                driver.cluster.pass_time()
+                driver.lose(slot)
             driver.turn(slot)
             driver.cluster.clock.sleep(0.02)
     for partition in range(driver.partitions):

@@ -71,9 +71,7 @@ def test_a_partition_that_begins_with_a_file_is_exact_after_crashes_and_without_
     owned = running.worker._owned[0]
     while owned.state.records <= killed_after:
         driver.turn(0)
-    driver.kill(0)
-    driver.cluster.clock.sleep(11)
-    driver.cluster.pass_time()
+    driver.lose()
     model.unlink()
     assert driver.run_to_end(settings()) == []
     assert differences(driver, known, [], oracle=oracle) == []

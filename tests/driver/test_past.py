@@ -71,12 +71,7 @@ def test_an_offset_that_is_not_ours_or_was_moved_back_behind_its_snapshot_is_ref
 def test_an_expired_group_goes_on_after_the_last_message(seed: int) -> None:
     driver, _ = killed_with_something_to_replay()
     driver.feed(0, [*values(seed, seed), b"{"])  # the last record has caused a message
-    driver.start()
-    while driver.committed() != driver.ends():
-        driver.turn(0)
-    driver.kill(0)
-    driver.cluster.clock.sleep(11)
-    driver.cluster.pass_time()
+    driver.lose_after(driver.ends()[0])
     driver.cluster.groups["app"].committed.clear()
     driver.feed(0, values(8, seed + 10))
     driver.finish()
@@ -243,20 +238,8 @@ def behind_its_snapshot(**settings: Any) -> Driver:
     driver.feed(0, values(30))
     assert driver.run_to_end() == []
     driver.feed(0, values(20, 1))
-    killed_at_the_end(driver)
+    driver.lose_after(driver.ends()[0])
     return driver
-
-
-def killed_at_the_end(driver: Driver) -> None:
-    driver.start()
-    for _ in range(200):
-        driver.turn(0)
-        if driver.committed() == driver.ends():
-            break
-    assert driver.committed() == driver.ends()
-    driver.kill(0)
-    driver.cluster.clock.sleep(11)
-    driver.cluster.pass_time()
 
 
 def explanations(driver: Driver) -> list[Any]:

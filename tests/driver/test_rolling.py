@@ -86,9 +86,7 @@ def test_whatever_order_instances_are_upgraded_in_no_byte_differs(seed: int) -> 
                 driver.start(0)
         turns(driver, slot, rng.randrange(1, 4))
         if rng.random() < 0.03:
-            driver.kill(slot)
-            driver.cluster.clock.sleep(11)
-            driver.cluster.pass_time()
+            driver.lose(slot)
         if rng.random() < 0.2:
             driver.feed(rng.randrange(2), values(2, rng.randrange(1_000)))
     driver.kill(0)
