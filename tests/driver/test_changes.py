@@ -285,7 +285,7 @@ def differences(
     return found + compare(oracle, envelope, driver.inputs(partition)[:offset], place, oracle_outputs)
 
 
-COUNT = 80
+COUNT = 60
 """Records before a change, and after it."""
 
 

@@ -23,7 +23,7 @@ def began(two: bool = False) -> Driver:
         driver.start(1)
         driver.turn(1, 3)
         for partition in range(2):
-            driver.feed(partition, values(18, partition + 2))
+            driver.feed(partition, values(9, partition + 2))
     return driver
 
 

@@ -424,7 +424,7 @@ def test_blocks_and_restores_have_the_bytes_of_one_record_after_another(case, fi
 def test_so_have_those_of_any_model(case):
     task, sections, stream = OF_MODELS[case]
     known = {**sections, "model": {"task": task, **sections["model"]}}
-    given = [record(i, value) for i, value in enumerate(stream(400 if case.endswith("categories") else 180))]
+    given = [record(i, value) for i, value in enumerate(stream(300 if case.endswith("categories") else 130))]
     # A pickle knows which of its equal strings are one object.
     stored = encode if isinstance(new_state(**known).explained.model, Learner) else attrgetter("fold_digest")
     alone, _ = same_bytes(known, given, random.Random(case).sample(range(2, len(given)), 4), stored)
