@@ -55,7 +55,7 @@ def happen(driver: Driver, step: str, which: int, count: int) -> None:
 
 
 @settings(
-    max_examples=200, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=120, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )
 @given(tick=st.sampled_from([1e-5, 1e-3, 0.02]), schedule=st.lists(STEPS, min_size=10, max_size=60))
 def test_whatever_happens_the_same_bytes_are_published(

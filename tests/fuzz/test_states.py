@@ -12,7 +12,7 @@ CAMPAIGN = """
 import sys
 from tests.fuzz import states
 {}
-sys.argv[1:] = ["--inputs", "200", "--family", "trained model", "--family", "HoeffdingTreeClassifier", "--fence", "{}"]
+sys.argv[1:] = ["--inputs", "300", "--family", "trained model", "--family", "HoeffdingTreeClassifier", "--fence", "{}"]
 sys.exit(states.main())
 """
 
@@ -38,7 +38,7 @@ def campaign(side: str, change: str = "") -> subprocess.CompletedProcess[str]:
 def test_damaged_states_of_trees_and_of_trained_models_stay_within_their_arrays(side: str) -> None:
     ended = campaign(side)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "200 states, 0 at fault" in ended.stdout
+    assert "300 states, 0 at fault" in ended.stdout
 
 
 def test_a_check_of_trees_that_is_missing_is_noticed() -> None:
