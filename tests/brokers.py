@@ -25,18 +25,18 @@ if KEPT.exists():
 
 
 class GuardedBroker(embedded.Broker):
-    """A broker with a second listener, such as "SASL_PLAINTEXT", that clients reach at ``second_servers``; its keys and passwords are properties of ``config``."""
+    """A broker with more listeners, such as "SASL_PLAINTEXT", each reached at its address in ``servers``; their keys and passwords are properties of ``config``."""
 
-    def __init__(self, listener: str, config: Mapping[str, str]) -> None:
+    def __init__(self, *listeners: str, config: Mapping[str, str]) -> None:
         super().__init__(config=config)
-        self.second_servers = f"127.0.0.1:{embedded.free_port()}"
-        self._second = listener
+        self.servers = {listener: f"127.0.0.1:{embedded.free_port()}" for listener in listeners}
 
     def _properties(self) -> dict[str, str]:
         properties = super()._properties()
-        for name in ("listeners", "advertised.listeners"):
-            properties[name] += f",{self._second}://{self.second_servers}"
-        properties["listener.security.protocol.map"] += f",{self._second}:{self._second}"
+        for listener, address in self.servers.items():
+            for name in ("listeners", "advertised.listeners"):
+                properties[name] += f",{listener}://{address}"
+            properties["listener.security.protocol.map"] += f",{listener}:{listener}"
         return properties
 
 

