@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import chdir
 from itertools import islice
 from pathlib import Path
 
 import pytest
 from river.datasets import Phishing
 
+from benchmarks.forks import Fork
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.cli import NAME
 from tests.documentation import ROOT, Block, blocks
@@ -56,7 +58,7 @@ class Reader:
             "EXPLAIN_HTTP__PORT": "0",
             "EXPLAIN_INSTANCE_ID": "reader",
         }
-        self._terminals: list[tuple[str, subprocess.Popen[bytes], Path]] = []
+        self._terminals: list[tuple[str, Fork | subprocess.Popen[bytes], Path]] = []
         self.ran: list[str] = []
 
     def read(self, page: str) -> Iterator[str]:
@@ -96,30 +98,31 @@ class Reader:
             yield self.run(line)
 
     def run(self, line: str) -> str:
+        process, log = self._began(line)
+        try:
+            assert process.wait(120) == 0, f"{line}\n{log.read_text()}"
+        finally:
+            process.kill()
+        assert "Traceback" not in log.read_text()
+        return log.read_text()
+
+    def _began(self, line: str, brief: bool = False) -> "tuple[Fork | subprocess.Popen[bytes], Path]":
+        """What a shell does with the line; a command alone is a fork, but for a ``brief`` one, as a fork that has just begun is deaf to Ctrl-C."""
         self.ran.append(line)
-        done = subprocess.run(
-            ["bash", "-ec", line],
-            cwd=self._folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-        assert "Traceback" not in done.stderr
-        return done.stdout + done.stderr
+        log, words = self._folder / f"terminal-{len(self.ran)}", shlex.split(line, comments=True)
+        if words[0] == NAME and not brief and not set("|<>$&;") & set(line):
+            log.touch()
+            environment = {name: value for name, value in self.environment.items() if name != "PYTHONPATH"}
+            with chdir(self._folder):
+                return Fork("explain_sidecar.cli", words[1:], environment, log, log), log
+        with log.open("wb") as file:
+            shell = ["bash", "-ec", line]
+            return subprocess.Popen(
+                shell, cwd=self._folder, env=self.environment, stdout=file, stderr=file
+            ), log
 
     def _start(self, line: str, command: str) -> None:
-        self.ran.append(line)
-        log = self._folder / f"terminal-{len(self.ran)}"
-        with log.open("wb") as file:
-            process = subprocess.Popen(
-                ["bash", "-c", f"exec {line}"],
-                cwd=self._folder,
-                env=self.environment,
-                stdout=file,
-                stderr=file,
-            )
+        process, log = self._began(line, brief=not ENDLESS[command])
         self._terminals.append((line, process, log))
         deadline = time.monotonic() + 60
         while ENDLESS[command] not in log.read_text():
@@ -130,7 +133,7 @@ class Reader:
         """Ctrl-C in every terminal, the newest first."""
         while self._terminals:
             line, process, log = self._terminals.pop()
-            process.send_signal(signal.SIGINT)
+            os.kill(process.pid, signal.SIGINT)
             try:
                 # The signal itself ends an interpreter that has not begun with our modules yet, with a traceback of its own.
                 assert process.wait(60) in (0, 130, -signal.SIGINT), f"{line}\n{log.read_text()}"

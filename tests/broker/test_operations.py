@@ -142,8 +142,8 @@ def test_health_fails_for_a_worker_that_hangs_and_recovers_with_it(pipeline: Fac
 
 
 def test_health_holds_while_kafka_is_away(pipeline: Factory) -> None:
-    line = pipeline(2, **HTTP, EXPLAIN_HTTP__STALL_SECONDS="13")
-    line.feed(mixed_records(2, 15_000))
+    line = pipeline(2, **HTTP, EXPLAIN_HTTP__STALL_SECONDS="13", EXPLAIN_COMMIT__MAX_RECORDS="20")
+    line.feed(mixed_records(2, 5_000))
     sidecar = Sidecar(line)
     line.wait_for(lambda: sum(sidecar.by_partition("records_total").values()) > 0)
     os.kill(line.broker.pid, signal.SIGSTOP)  # in the middle of its work

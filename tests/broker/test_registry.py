@@ -1,20 +1,38 @@
-"""Explanations through a real Schema Registry: framed by its ids, read by its deserialisers and by everything of ours."""
+"""A real Schema Registry: records through it, and explanations framed by its ids and read by its deserialisers and by everything of ours."""
 
 import json
+import random
 from collections import Counter
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient, topic_subject_name_strategy
-from confluent_kafka.schema_registry.avro import AvroDeserializer
+import yaml
+from confluent_kafka.schema_registry import (
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+    topic_subject_name_strategy,
+)
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from benchmarks.oracle import check as oracle
 from explain_client import Drifts, Explanations, SchemaError, latest
+from explain_sidecar.errors import UserError
 from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import Decoder, InputRecord
+from explain_sidecar.formats.errors import BadRecord
+from explain_sidecar.formats.framing import HEADER
+from explain_sidecar.formats.registry import RegistryClient
+from explain_sidecar.formats.schemas import Schemas
+from explain_sidecar.formats.source import SchemaSource
+from explain_sidecar.settings import Format, RecordSettings, RegistrySettings
 from explain_sidecar.wire.registry import Registry
 from explain_sidecar.wire.schemas import schemas
 from tests.broker.harness import Factory, Pipeline, mixed_records
+from tests.loopback import serving
 from tests.service.test_spans import PARENT, TRACE, Collector
 
 DRIFT = '{"enabled": true, "window": 60, "bootstrap": 2}'
@@ -118,3 +136,119 @@ def test_avro_is_read_by_what_is_ours_also_to_recover_and_refused_in_words_by_th
         next(stream)
     shown = line.cli("tail", "--json", "--until-caught-up").stdout.splitlines()
     assert [text.encode() for text in shown] == bare["explanations"]
+
+
+CONTEXT = SerializationContext("flights", MessageField.VALUE)
+
+
+class Counted:
+    """The registry's client; ``asked`` are the ids that went over the wire."""
+
+    def __init__(self, url: str, **config: str) -> None:
+        self._client = RegistryClient(RegistrySettings(url=url, config=config))
+        self.asked: list[str] = []
+
+    def schema(self, key: str) -> Any:
+        self.asked.append(key)
+        return self._client.schema(key)
+
+    def version(self, subject: str, version: int) -> Any:
+        return self._client.version(subject, version)
+
+
+def read(format: Format, client: Any, *records: InputRecord) -> list[dict[str, Any]]:
+    schemas, fetch = Schemas(), SchemaSource(client, format).fetch
+    decoder = Decoder(RecordSettings(format=format), "binary", schemas)
+    samples = [schemas.supply(decoder.decode, record, fetch) for record in records]
+    return [sample.x for sample in samples if sample is not None]
+
+
+@pytest.mark.timeout(900)  # ten processes, one after the other
+def test_check_prints_the_settings_that_read_what_produce_has_written(
+    pipeline: Factory, registry: str, tmp_path: Path
+) -> None:
+    line = pipeline(1, EXPLAIN_REGISTRY__URL=registry, EXPLAIN_REGISTRY__FORMAT="none")
+    rng, file = random.Random(1), tmp_path / "rows.jsonl"
+    rows = [{"a": i % 7, "b": rng.random(), "c": rng.choice("xyz"), "late": i % 7 > 3} for i in range(120)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    written = {"EXPLAIN_RECORD__FORMAT": "avro", "EXPLAIN_RECORD__LABEL": "late"}
+    line.cli("produce", "--input", str(file), "--label", "late", "--key", "c", **written)
+    found = json.loads(line.cli("check", "--json", status=1).stdout)
+    pasted = found["settings"]
+    assert "label: label  # no such field; one of a, b, c, late" in pasted
+    config = tmp_path / "sidecar.yaml"
+    config.write_text(pasted.replace("label: label", "label: late"))
+    assert yaml.safe_load(pasted)["record"]["format"] == "avro"
+    done = line.cli("--config", str(config), "check")
+    assert "100 of the newest 100 records can be folded" in done.stdout
+    line.environment |= written
+    line.run_to_end()
+    line.cli("produce", "--input", str(file), "--label", "late")
+    line.run_to_end(EXPLAIN_REGISTRY__URL="http://127.0.0.1:1")  # nobody is asked for what the snapshot has
+    verdict = oracle(line.settings)
+    assert verdict.differences == [] and verdict.records == 240
+    assert not line.published()["dead_letters"][0]
+
+
+def test_an_id_is_fetched_once_before_the_value_and_in_the_header(registry: str) -> None:
+    client = SchemaRegistryClient({"url": registry, "timeout": 10})
+    text = '{"type": "record", "name": "Once", "fields": [{"name": "a", "type": "int"}, {"name": "label", "type": "boolean"}]}'
+    value = AvroSerializer(client, text)({"a": 3, "label": True}, CONTEXT)
+    assert value is not None
+    key, counted = str(int.from_bytes(value[1:5])), Counted(registry)
+    given = [
+        InputRecord(0, 0, None, value),
+        InputRecord(1, 0, None, value[5:], ((HEADER, value[:5]),)),
+        InputRecord(2, 0, None, value),
+    ]
+    assert read("avro", counted, *given) == [{"a": 3}] * 3
+    assert counted.asked == [key]
+    source = SchemaSource(counted, "avro")  # type: ignore[arg-type]
+    assert source.fetch(key) is source.fetch(key)
+    assert counted.asked == [key, key]
+
+
+def test_schemas_are_read_with_what_they_refer_to(registry: str) -> None:
+    client = SchemaRegistryClient({"url": registry, "timeout": 10})
+    inner = '{"type": "record", "name": "Plane", "namespace": "air", "fields": [{"name": "seats", "type": "int"}]}'
+    outer = (
+        '{"type": "record", "name": "Flight", "namespace": "air", "fields": [{"name": "plane", "type": "air.Plane"},'
+        ' {"name": "label", "type": "boolean"}]}'
+    )
+    client.register_schema("plane", Schema(inner, "AVRO"))
+    key = client.register_schema("flight", Schema(outer, "AVRO", [SchemaReference("air.Plane", "plane", 1)]))
+    frame = b"\0" + key.to_bytes(4)
+    schemas, fetch = Schemas(), SchemaSource(Counted(registry), "avro").fetch  # type: ignore[arg-type]
+    decoder = Decoder(RecordSettings(format="avro", features=["plane.seats"]), "binary", schemas)
+    sample = schemas.supply(decoder.decode, InputRecord(0, 0, None, frame + b"\x90\x03\1"), fetch)
+    assert sample is not None and (sample.x, sample.y) == ({"plane.seats": 200}, True)
+    proto = 'syntax = "proto3"; package air; message Plane { int32 seats = 1; }'
+    client.register_schema("plane.proto", Schema(proto, "PROTOBUF"))
+    proto = 'syntax = "proto3"; package air; import "plane.proto"; message Flight { Plane plane = 1; bool label = 2; }'
+    key = client.register_schema(
+        "flight.proto", Schema(proto, "PROTOBUF", [SchemaReference("plane.proto", "plane.proto", 1)])
+    )
+    schemas, fetch = Schemas(), SchemaSource(Counted(registry), "protobuf").fetch  # type: ignore[arg-type]
+    decoder = Decoder(RecordSettings(format="protobuf", features=["plane.seats"]), "binary", schemas)
+    value = b"\0" + key.to_bytes(4) + b"\0" + b"\x0a\x03\x08\xc8\x01\x10\x01"
+    sample = schemas.supply(decoder.decode, InputRecord(0, 0, None, value), fetch)
+    assert sample is not None and (sample.x, sample.y) == ({"plane.seats": 200}, True)
+
+
+def test_an_id_that_is_missing_is_a_dead_letter_in_words_and_a_registry_that_fails_is_not(
+    registry: str,
+) -> None:
+    missing = InputRecord(0, 0, None, b"\0" + (2**31 - 5).to_bytes(4) + b"\2")
+    counted = Counted(registry)
+    with pytest.raises(BadRecord, match="schema 2147483643 is not in the registry") as caught:
+        read("avro", counted, missing)
+    assert caught.value.error_class == "unknown_schema" and counted.asked == ["2147483643"]
+    with pytest.raises(UserError, match=r"registry\.url http://127\.0\.0\.1:1: no answer that can be used"):
+        read("avro", Counted("http://127.0.0.1:1"), missing)
+    with (
+        serving(lambda path, body: (401, b'{"error_code": 40101, "message": "not you"}')) as url,
+        pytest.raises(
+            UserError, match=r"it answers .*not you.*; check the address .*, the rights, and registry\.config"
+        ),
+    ):
+        read("avro", Counted(url, **{"basic.auth.user.info": "me:wrong"}), missing)
