@@ -224,6 +224,11 @@ def test_each_setting_of_the_fold_is_in_a_row_or_shares_its_part_with_one_that_i
     assert set(declared.values()) - covered == {"versions", "waiting"}
 
 
+def test_settings_of_the_operation_belong_to_no_state() -> None:
+    operation = ("kafka.", "commit.", "checkpoint.", "http.", "log.", "join.", "registry.", "tracing.")
+    assert not [name for name, _ in settings_with_parts(Settings) if name.startswith(operation)]
+
+
 def settings_with_parts(section: type[BaseModel], path: str = "") -> Iterator[tuple[str, str]]:
     for name, field in section.model_fields.items():
         kind, part = field.annotation, part_of(section, field).name

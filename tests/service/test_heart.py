@@ -236,13 +236,6 @@ def test_blocks_have_the_bits_of_one_record_after_another(name: str, monkeypatch
     assert in_blocks.digest == one_by_one.digest and in_blocks.state() == one_by_one.state()
 
 
-def test_a_block_is_its_records_one_by_one() -> None:
-    one_by_one, in_blocks = (of_the_library("linear", 7, bytes(16)) for _ in range(2))
-    expected = [event for x, y in RECORDS[:500] for event in one_by_one.update(x, y)]
-    found = in_blocks.update_many(RECORDS[:200]) + in_blocks.update_many(RECORDS[200:500])
-    assert repr(found) == repr(expected) and in_blocks.state() == one_by_one.state()
-
-
 def test_numbers_of_other_libraries_are_those_of_python() -> None:
     plain = of_the_library("linear", 7, bytes(16))
     expected = [event for x, y in RECORDS[:250] for event in plain.update(x, y)]

@@ -254,11 +254,6 @@ def test_open_event_streams_end_in_order_when_the_workers_end_by_themselves(
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-def test_a_worker_does_not_import_the_server() -> None:
-    code = "import sys, explain_sidecar.worker; sys.exit(any(name in sys.modules for name in ('starlette', 'uvicorn', 'prometheus_client')))"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
 def test_the_server_does_not_import_what_models_and_their_explanation_need() -> None:
     heavy = ("river", "explain_core.engine.trees", "scipy", "pandas", "sklearn")
     code = f"import sys, explain_sidecar.http.site; print([name for name in {heavy} if name in sys.modules])"
