@@ -55,38 +55,25 @@ def compared(model, rows, expected, tolerance=1e-6):
     assert single == together
 
 
-@pytest.mark.parametrize("name", XGBOOST)
-def test_xgboost(name, tmp_path):
-    path, expected = trained.xgboost(tmp_path, **XGBOOST[name])
-    found = load_artefact(path)
-    assert (found.kind, found.features) == ("xgboost", ["age", "debt", "colour"])
+BOOSTED = {"xgboost": XGBOOST, "lightgbm": LIGHTGBM}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in BOOSTED for name in BOOSTED[kind]])
+def test_boosted_trees_predict_what_their_library_does_and_by_bits_what_walks_do(
+    kind, name, tmp_path, monkeypatch
+):
+    path, expected = getattr(trained, kind)(tmp_path, **BOOSTED[kind][name])
+    found, rows = load_artefact(path), trained.records(trained.TABLE)
+    assert (found.kind, found.features) == (kind, ["age", "debt", "colour"])
     assert set(found.categories["colour"]) == set(trained.COLOURS)
     assert isinstance(found.model, TreeEnsemble)
-    compared(found.model, trained.records(trained.TABLE), expected)
-
-
-@pytest.mark.parametrize("name", LIGHTGBM)
-def test_lightgbm(name, tmp_path):
-    path, expected = trained.lightgbm(tmp_path, **LIGHTGBM[name])
-    found = load_artefact(path)
-    assert (found.kind, found.features) == ("lightgbm", ["age", "debt", "colour"])
-    assert set(found.categories["colour"]) == set(trained.COLOURS)
-    compared(found.model, trained.records(trained.TABLE), expected, 1e-12)
-
-
-@pytest.mark.parametrize(
-    "kind, name", [("xgboost", name) for name in XGBOOST] + [("lightgbm", name) for name in LIGHTGBM]
-)
-def test_leaves_by_bits_are_those_of_walks_to_the_last_bit(kind, name, tmp_path, monkeypatch):
-    path, _ = getattr(trained, kind)(tmp_path, **{"xgboost": XGBOOST, "lightgbm": LIGHTGBM}[kind][name])
-    rows = trained.records(trained.TABLE)
+    compared(found.model, rows, expected, 1e-6 if kind == "xgboost" else 1e-12)
     for row, debt in zip(rows, (1e-36, -1e-36, -0.0, 1e300, math.inf, -math.inf), strict=False):
         row["debt"] = debt
-    shallow_model = load_model(path)
     monkeypatch.setattr(shallow, "MAX_LEAVES", 0)
     walked = load_model(path)
-    assert (shallow_model.shallow, walked.shallow) == (True, False)
-    assert shallow_model.predict_many(rows) == walked.predict_many(rows)
+    assert (found.model.shallow, walked.shallow) == (True, False)
+    assert found.model.predict_many(rows) == walked.predict_many(rows)
 
 
 @pytest.mark.parametrize("leaves, is_shallow", [(1, True), (64, True), (65, False)])
