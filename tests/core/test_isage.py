@@ -10,7 +10,7 @@ GAIN = {name: coefficient**2 * sd**2 for name, (coefficient, sd) in FEATURES.ite
 """β² s² of each feature: its SAGE value under squared loss, as the features are independent."""
 
 
-def of_linear(n=4_000, seed=0, **settings):
+def of_linear(n=2_500, seed=0, **settings):
     settings = {"alpha": None, "seed": seed} | settings
     return follow(IncrementalSAGE(linear, task="regression", **settings), linear_stream(n, seed)).explanation
 
@@ -43,7 +43,7 @@ E Δ_j = (1 + 1/m) β_j² s_j² − B/(d m), for the feature that joins first pa
 @pytest.mark.parametrize(("settings", "truth"), LINEAR, ids=str)
 def test_of_a_linear_model_the_values_are_those_of_the_formula(settings, truth):
     explanation = of_linear(**settings)
-    assert_near(explanation, truth, 0.06)
+    assert_near(explanation, truth, 0.08)
     assert explanation.features == tuple(truth)
     m = settings.get("n_samples")
     assert explanation.metadata["pairs"] == ([] if m else ["squared"])

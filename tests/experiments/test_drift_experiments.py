@@ -74,5 +74,5 @@ def test_an_injected_drift_changes_what_it_says_and_is_named(fitted, kind):
     found = [known.get(tuple(row)) for row in X]
     assert (None in found) == (kind in ("40 % missing", "30 % a new value", "offset of a sensor"))
     assert any(a not in (None, b) for a, b in zip(found, y, strict=True)) == (truth == CONCEPT)
-    changes = [explain(fitted, drift, seed, (3_000, 3_000)) for seed in range(3)]
+    changes = [explain(fitted, drift, seed, (2_000, 2_000)) for seed in range(3)]
     assert sum({cause.name for cause in change.causes} == truth for change in changes) >= 2

@@ -54,9 +54,9 @@ def without(rng, rows, share, name, value):
 
 
 @pytest.mark.parametrize(
-    ("share", "name", "value"), [(0.4, "x0", None), (0.6, "colour", "violet"), (0.4, "x0", 9.0)]
+    ("share", "name", "value", "before"),
+    [(0.4, "x0", None, 0.0), (0.4, "x0", None, 0.05), (0.6, "colour", "violet", 0.0), (0.4, "x0", 9.0, 0.05)],
 )
-@pytest.mark.parametrize("before", [0.0, 0.05])
 def test_a_burst_of_missing_or_new_values_is_a_change_of_the_inputs(share, name, value, before):
     """At random, so that what y is given the other features stays as it was."""
     rng = np.random.default_rng(9)
