@@ -65,6 +65,10 @@ class Mixture(NamedTuple):
     alpha: float = 0.001
     recent: int = 256
 
+    @property
+    def title(self) -> str:
+        return f"Mixture of {' and '.join(self.members)}"
+
 
 def _with_unit(state: LearnerState) -> LearnerState:
     """Version 1 knew no unit of the target: members learnt it as it is."""

@@ -205,7 +205,7 @@ def test_a_challenger_of_foreign_code_needs_a_key_too():
 def test_config_check_shows_both_models(capsys):
     config.check(settings(challenger=TREE))
     shown = capsys.readouterr().err
-    assert "the model is a LinearLearner for binary" in shown or "the model is a" in shown
+    assert "the model is a LogisticRegression for binary and learns in arrays" in shown
     assert "the challenger is a HoeffdingTreeClassifier for binary and learns in arrays" in shown
 
 

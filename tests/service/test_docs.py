@@ -207,7 +207,10 @@ SAYS = {
     "docs/how-to/move.md": ["What drives the model", "error rate"],
     "docs/how-to/notebook.md": ["1,250 records", "What drives the model", "empty_server_form_handler"],
     "docs/how-to/changes.md": [],
-    "docs/how-to/pipeline.md": ["settings are valid; the model is a Mixture for binary", "sites-explained"],
+    "docs/how-to/pipeline.md": [
+        "settings are valid; the model is a Mixture of linear and forest for binary",
+        "sites-explained",
+    ],
     "docs/how-to/named-models.md": [],
     "docs/how-to/river-model.md": ["the model is a ARFClassifier for multiclass"],
     "docs/how-to/model.md": ["the model is a Majority for binary"],
@@ -225,8 +228,10 @@ SAYS = {
     "docs/how-to/cost.md": ["settings are valid"],
     "docs/how-to/predictions.md": [],
     "docs/how-to/without-labels.md": [],
-    "docs/how-to/late-labels.md": ["settings are valid; the model is a Mixture for binary"],
-    "docs/how-to/formats.md": ["settings are valid; the model is a Mixture for binary"],
+    "docs/how-to/late-labels.md": [
+        "settings are valid; the model is a Mixture of linear and forest for binary"
+    ],
+    "docs/how-to/formats.md": ["settings are valid; the model is a Mixture of linear and forest for binary"],
 }
 """What the commands of a page must have said."""
 
