@@ -1,7 +1,7 @@
 """The linear learner is river's pipelines, to the last bit."""
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from explain_core.learners.implicit import ImplicitRegression
 from explain_core.learners.linear import LinearLearner, linear_learner
 from explain_core.learners.named import linear_model_of
 from explain_core.losses import Task
-from tests.core.learners.lockstep import RECORDS, mixed, run
+from tests.core.learners.lockstep import RECORDS, Labelled, mixed, run
 
 
 def encoded(model: Any, *, zeros: bool = True, first: bool = False) -> Any:
@@ -64,25 +64,21 @@ def kind_of(task: str) -> Task:
     return "regression" if task == "regression" else "classification"
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-def test_numbers(name: str, lockstep: Any) -> None:
-    task, make = NUMBERS[name]
-    weighted = task != "multiclass"
-    list(
-        lockstep(
-            make,
-            linear_learner,
-            kind_of(task),
-            mixed(RECORDS, 1, task=task, nominal=False, weighted=weighted),
-        )
-    )
+STREAMS: dict[str, Callable[[str], Iterator[Labelled]]] = {
+    "numbers": lambda task: mixed(RECORDS, 1, task=task, nominal=False, weighted=task != "multiclass"),
+    "whole": lambda task: mixed(RECORDS, 2, task=task, missing=0.0),
+    "missing": lambda task: mixed(RECORDS, 2, task=task, missing=0.2),
+}
+CASES = [
+    *(("numbers", name) for name in NUMBERS),
+    *((of, name) for of in ("whole", "missing") for name in MIXED),
+]
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.2])
-@pytest.mark.parametrize("name", MIXED)
-def test_numbers_and_categories(name: str, missing: float, lockstep: Any) -> None:
-    task, make = MIXED[name]
-    list(lockstep(make, linear_learner, kind_of(task), mixed(RECORDS, 2, task=task, missing=missing)))
+@pytest.mark.parametrize(("stream", "name"), CASES)
+def test_a_linear_model_is_rivers(stream: str, name: str, lockstep: Any) -> None:
+    task, make = (NUMBERS if stream == "numbers" else MIXED)[name]
+    list(lockstep(make, linear_learner, kind_of(task), STREAMS[stream](task)))
 
 
 def test_a_changed_order_of_one_sum_is_seen() -> None:
