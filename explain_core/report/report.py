@@ -204,7 +204,7 @@ class Report:
     def _end_block(self, position: Position) -> None:
         explained = self.explainer.newest.explained
         if explained.judge(position) is not None:
-            self._turns.append(_moment(position.offset, self._time(position.timestamp)))
+            self._turns.append(self._moment(position.offset, position.timestamp))
         from explain_client.fields import read
         from explain_client.periods import Period, merge_periods
 
@@ -235,7 +235,7 @@ class Report:
             self._alarms.append(message)
         else:
             head = {"schema": "drift/1", "offset": offset, "timestamp": at, "seq": len(self._drifts)}
-            body = {**_HEAD, **head, **about.drift(event, self._remedy)}
+            body = {**_HEAD, **head, **about.drift(event, self._remedy, lambda at: self._moment(**at))}
             message = Drift.from_json(msgspec.json.encode(body))
             self._drifts.append(message)
         self._stories.add(message)
@@ -245,6 +245,9 @@ class Report:
         drift = self.explainer.options.drift
         listed = [*(drift.ignore if drift else ()), *names]
         return f"pass ignore={listed!r} ({' '.join(f'--ignore {name}' for name in listed)})"
+
+    def _moment(self, offset: int, timestamp: int) -> str:
+        return _moment(offset, self._time(timestamp))
 
     def _time(self, timestamp: int) -> int:
         return timestamp if self.dated else UNDATED + timestamp
@@ -262,7 +265,7 @@ class Report:
         if since is not None:
             from explain_client.periods import WORSE
 
-            when = _moment(since.offset, self._time(since.timestamp))
+            when = self._moment(since.offset, since.timestamp)
             return Told.of((), [f"{WORSE.format(when)}."])
         if explained.explainers[estimator].label_free and len(self._blocks) >= FEWEST:
             period = merge_periods(self._blocks[-NEWEST:])
@@ -322,14 +325,7 @@ class Report:
         told = {alarm.seq for story in self._stories for alarm in story.alarms}
         asked = [drift for drift in self._drifts if drift.alarm is None or drift.alarm.seq in told]
         drifts = sorted(asked, key=lambda drift: drift.target.first_offset)
-        return Told.of(drifts, [f"{said[0].upper()}{said[1:]}." for said in map(self._dated, drifts)])
-
-    def _dated(self, drift: Drift) -> str:
-        """A drift message's sentence, with the moment of the onset for its offset, as ``changes`` has it."""
-        if drift.alarm is None:
-            return drift.told
-        at = self._alarms[drift.alarm.seq].onset
-        return re.sub(rf"\boffset {at.offset}\b", _moment(at.offset, at.timestamp), drift.told)
+        return Told.of(drifts, [f"{said[0].upper()}{said[1:]}." for said in (drift.told for drift in drifts)])
 
     def periods(self, every: str | int | None = None) -> Told[Period]:
         """Means over periods: of event time, such as "7D", "12h" or "1W", or of so many records; by default about twelve, of at least 600 records each.

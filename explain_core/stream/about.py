@@ -18,6 +18,8 @@ _NESTED = ("before", "after", "onset", "earliest", "latest")
 _OF_DIFFERENCE = ("feature", "sense", "words", "bits", "before", "after", "value", "by")
 
 Remedy = Callable[[Sequence[str]], str]
+Moment = Callable[[dict[str, int]], str]
+"""Offset and timestamp of a record in words."""
 """How to leave features out, in words."""
 
 
@@ -40,23 +42,27 @@ def alarm(found: Alarm) -> dict[str, Any]:
     }
 
 
-def drift(found: RiskChanged, remedy: Remedy) -> dict[str, Any]:
-    """Why the risk changed between two windows."""
+def drift(found: RiskChanged, remedy: Remedy, moment: Moment) -> dict[str, Any]:
+    """Why the risk changed between two windows, or at a moment."""
     return {
         "baseline": found.baseline._asdict(),
         "target": found.target._asdict(),
         "alarm": found.alarm and found.alarm._asdict(),
-        **_change(found, remedy),
+        **_change(found, remedy, moment),
     }
 
 
-def _change(found: RiskChanged, remedy: Remedy) -> dict[str, Any]:
+def _change(found: RiskChanged, remedy: Remedy, moment: Moment) -> dict[str, Any]:
     change = found.change
     if change is None:
         return without_change(found.problem)
-    details = change.to_dict()
+    details, since = change.to_dict(), found.target
+    names = found.names or (
+        f"the {found.baseline.records:,} records before {moment({'offset': since.first_offset, 'timestamp': since.first_timestamp})}",
+        f"the {since.records:,} from then on",
+    )
     return {
-        "sentence": change.sentence(*found.names, remedy=remedy),
+        "sentence": change.sentence(*names, remedy=remedy),
         "separation": details["separation"],
         "differences": [_feature(difference) for difference in change.differences],
         "change": details,

@@ -121,13 +121,14 @@ class Extent(NamedTuple):
 class RiskChanged(NamedTuple):
     """Why the risk changed from one window to the next, or since the onset of an ``alarm``.
 
-    ``change`` is None where it could not be computed, and ``problem`` says why. ``names`` are those of the windows in a sentence.
+    ``change`` is None where it could not be computed, and ``problem`` says why. ``names`` are those of the windows in a sentence; None for the
+    records before and since an onset.
     """
 
     baseline: Extent
     target: Extent
     alarm: Asked | None
-    names: tuple[str, str]
+    names: tuple[str, str] | None
     change: RiskChange | None
     problem: str = ""
 

@@ -156,15 +156,11 @@ class Recent(Part):
         if cut - begin < 2 or end - cut < 2:
             problem = f"not computed: of the records before the onset at offset {asked.onset} too few are kept; raise drift.window"
             sides = _side(number, rows, others), _side(number + 1, rows, others)
-            return RiskChanged(*sides, alarm, ("", ""), None, problem)
+            return RiskChanged(*sides, alarm, None, None, problem)
         before, since = rows.take(range(begin, cut)), rows.take(range(cut, end))
-        names = (
-            f"the {len(before):,} records before offset {asked.onset}",
-            f"the {len(since):,} from there on",
-        )
         sides = _side(number, before, others), _side(number + 1, since, others)
         why = self._attribution.between(before, since, hypothesis, number + 1)
-        return RiskChanged(*sides, alarm, names, *why)
+        return RiskChanged(*sides, alarm, None, *why)
 
     def state(self, pack: Pack = dumps) -> RecentData:
         return RecentData(

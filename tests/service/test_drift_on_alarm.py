@@ -48,7 +48,7 @@ def test_an_alarm_asks_why_and_the_answer_names_it_once_a_quarter_of_a_window_ha
     change = RiskChange.from_dict(drift.change)
     assert change.causes[0].name == "concept" and change.joint.concept.value > 0.2
     assert kind == "learning" or not change.joint.hypothesis or change.joint.hypothesis.value == 0.0
-    expected = f"from the {before.records} records before offset {since.first_offset} to the {since.records} from there on"
+    expected = f"from the {before.records} records before Tuesday 2023-11-14 22:13 UTC to the {since.records} from then on"
     assert drift.sentence.startswith("error rate rose by 0.") and expected in drift.sentence
 
 

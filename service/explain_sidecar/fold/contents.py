@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from explain_client.alarm_words import moment
 from explain_client.alarm_words import sentence as alarm_sentence
 from explain_client.fields import utc
 from explain_client.periods import SUMS
@@ -286,7 +287,7 @@ def alarm(found: Alarm, settings: Settings) -> dict[str, Any]:
 
 def drift(found: RiskChanged, settings: Settings) -> dict[str, Any]:
     """What a drift message says."""
-    content = about.drift(found, partial(ignoring, settings.drift.ignore))
+    content = about.drift(found, partial(ignoring, settings.drift.ignore), moment)
     size = len(orjson.dumps({name: content[name] for name in about.without_change("")}))
     identity = 6 * settings.record.max_string if settings.record.id else 0
     if content["change"] is None or size <= settings.emit.max_bytes - HEADROOM - identity:
