@@ -17,6 +17,9 @@ NPM := $(or $(shell command -v npm),$(BIN)/python -c 'import sys; import nodejs_
 PARSER := tests/contracts/node_modules/.complete
 CHROMIUM := tests/browser/node_modules/.complete
 
+# What is made beside each other, once the packages are there.
+PARTS := .venv/engine .venv/broker.aot $(PARSER) $(CHROMIUM)
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -24,7 +27,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: .venv/dev .venv/engine .venv/broker.aot $(PARSER) $(CHROMIUM) ## create .venv with the locked packages for development
+setup: .venv/dev ## create .venv with the locked packages for development
+	@$(MAKE) --no-print-directory --question $(PARTS) || $(MAKE) --no-print-directory --jobs 2 $(PARTS)
 
 .PHONY: engine
 engine: .venv/engine ## compile what has changed of explain_core/engine/
@@ -208,11 +212,11 @@ $(have_npm)
 @$(NPM) ci --silent --prefix
 endef
 
-$(PARSER): tests/contracts/package-lock.json | .venv/bin/python
+$(PARSER): tests/contracts/package-lock.json | .venv/dev
 	$(npm_ci) tests/contracts
 	@touch $@
 
-$(CHROMIUM): tests/browser/package-lock.json tests/browser/unpack.mjs | .venv/bin/python
+$(CHROMIUM): tests/browser/package-lock.json tests/browser/unpack.mjs | .venv/dev
 	$(npm_ci) tests/browser
 	$(NPM) run --silent --prefix tests/browser unpack
 	@touch $@
