@@ -93,8 +93,8 @@ def _nothing(consumer: Any, places: Any) -> None:
     """What is revoked has been given back."""
 
 
-class Ended:
-    """A worker in this process, with the interface of ``harness.Process``. What it says goes to its log."""
+class MemoryWorker:
+    """With the interface of ``harness.Process``; it moves while somebody waits, see ``MemoryPipeline.wait_for``. What it says goes to its log."""
 
     def __init__(self, line: "MemoryPipeline", settings: Settings, slot: int, until_caught_up: bool) -> None:
         self._line, self._text = line, io.StringIO()
@@ -105,10 +105,7 @@ class Ended:
     def _begin(self, settings: Settings, slot: int, until_caught_up: bool) -> None:
         set_up_logging(settings.log, worker=slot)
         self._logging = logging.getLogger().handlers[:], logging.getLogger().level
-        kafka = replace(
-            clients.kafka_of(self._process), consumer=lambda config: Member(self._process, config)
-        )
-        self._worker = Worker(settings, slot, lambda: None, kafka)
+        self._worker = Worker(settings, slot, lambda: None, clients.kafka_of(self._process))
         self._turns = self._worker.turns(until_caught_up)
 
     def _guarded(self, action: Callable[[], Any]) -> None:
@@ -170,7 +167,7 @@ def logs_kept() -> Iterator[None]:
 @dataclass
 class MemoryPipeline(Pipeline):
     cluster: Cluster = field(default_factory=Cluster)
-    workers: list[Ended] = field(default_factory=list)
+    workers: list[MemoryWorker] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         process = Process(self.cluster, {})
@@ -199,7 +196,7 @@ class MemoryPipeline(Pipeline):
     def worker(self, slot: int = 0, until_caught_up: bool = False, **environment: str) -> Any:
         settings = load_settings(environ={**self.environment, **environment})
         self.workers = [worker for worker in self.workers if worker.running()]
-        self.workers.append(Ended(self, settings, slot, until_caught_up))
+        self.workers.append(MemoryWorker(self, settings, slot, until_caught_up))
         return self.workers[-1]
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = 0) -> None:

@@ -22,25 +22,11 @@ from tests.broker.memory import MEMORY, MemoryPipeline
 from tests.changes import Epochs
 
 CHANGES: dict[str, tuple[dict[str, str], str]] = {
-    "emit.every": ({"EMIT__EVERY": "20"}, "begun anew: nothing"),
-    "record.on_bad": ({"RECORD__ON_BAD": "skip"}, "begun anew: nothing"),
     "a feature less": ({"RECORD__FEATURES": '["a", "b"]'}, "begun anew: nothing"),
     "explain.every": ({"EXPLAIN__EVERY": "2"}, "begun anew: explainer ipfi, explainer isage"),
-    "drift": ({"DRIFT__ENABLED": "true", "DRIFT__WINDOW": "50"}, "begun anew: drift"),
-    "a challenger": (
-        {"CHALLENGER__FACTORY": "river.tree:HoeffdingTreeClassifier"}, "begun anew: challenger, comparison",
-    ),
     "an explainer less": ({"EXPLAINERS": '[{"kind": "ipfi", "alpha": 0.01, "reservoir": {"size": 20}}]'}, "ended: explainer isage"),
-    "another alpha": (
-        {"EXPLAINERS": '[{"kind": "ipfi", "alpha": 0.02, "reservoir": {"size": 20}}]'},
-        "begun anew: explainer ipfi, performance, periods",
-    ),
-    "segments": (
-        {"EXPLAINERS": '[{"kind": "ipfi", "alpha": 0.01, "reservoir": {"size": 20}, "by": "color"}]'},
-        "begun anew: segments ipfi",
-    ),
-    "emit.periods": ({"EMIT__PERIODS": "[100]"}, "begun anew: periods"),
 }  # fmt: skip
+"""The others: tests/driver/test_changes.py."""
 
 
 @pytest.fixture
