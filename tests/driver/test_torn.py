@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.driver import faults
-from tests.driver.driver import OUTPUTS, values
+from tests.driver.driver import OUTPUTS, Driver, values
 from tests.driver.log import Where
 from tests.driver.test_every_call import began, end
 
@@ -47,3 +47,25 @@ def test_what_a_torn_transaction_hides_is_published_again_once_it_is_aborted(
     commits = [number for number, name in enumerate(run({})[0]) if name == "commit_transaction"]
     torn = [run({number: faults.both(faults.torn(places), then)})[1] for number in commits]
     assert any(torn)
+
+
+def test_a_snapshot_that_counts_messages_which_readers_never_see_is_not_gone_on_from() -> None:
+    """The worker stops, with a snapshot in its last transaction; of each transaction in turn the explanations are aborted, and nothing else."""
+
+    def began() -> Driver:
+        driver = Driver(partitions=1)
+        driver.feed(0, values(30))
+        assert driver.run_to_end() == []
+        driver.feed(0, values(30, 1))
+        return driver
+
+    def end(driver: Driver) -> None:
+        driver.turn(0, 8)
+        driver.stop(0)
+        driver.cluster.abort_torn(NAME)
+        driver.feed(0, values(8, 2))
+        driver.finish()
+
+    torn = faults.torn([(OUTPUTS["explanations"], 0)])
+    for driver, call in faults.at_each(torn, faults.at("commit_transaction"), began, end):
+        assert driver.differences() == [] and driver.ended == [], call
