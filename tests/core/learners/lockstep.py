@@ -1,6 +1,6 @@
 """A learner beside river, record by record, with no tolerance; or beside what river has once said.
 
-River decides how long it takes. So it takes part in the first half of a stream alone, and not at all where slow tests are left out; all predictions
+River decides how long it takes. So it takes part in the first ``share`` of a stream alone, and not at all where slow tests are left out; all predictions
 of the learner are held against the digest of those that river gave. ``LOCKSTEP_RECORD=1 python -m pytest tests/core/learners`` writes the digests
 anew, with river all the time.
 """
