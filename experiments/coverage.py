@@ -255,7 +255,7 @@ def main(quick: bool, streams: int, draws: int, games: tuple[str, ...], alphas: 
         for name in DELTA:
             mean, sigma = truth(game, name, draws, True)
             for alpha in alphas:
-                smoother = simulate(game, name, alpha, round(8 / alpha), seeds, True)
+                smoother = simulate(game, name, alpha, round((5.5 if quick else 8) / alpha), seeds, True)
                 low, high = smoother.band(0.95)
                 inside = (low <= mean) & (mean <= high)
                 varies = sigma > 0.0

@@ -43,7 +43,7 @@ def main(quick: bool) -> None:
         spread = {}
         for m, pairs in ((1, False), (2, True)):
             form = replace(game, m=m, pairs=pairs)
-            smoother = simulate(form, "isage", ALPHA, round(8 / ALPHA), seeds, True)
+            smoother = simulate(form, "isage", ALPHA, round((5.5 if quick else 8) / ALPHA), seeds, True)
             spread[m] = smoother.value.std(axis=0)
             low, high = smoother.band(0.95)
             inside = (low <= 0.0) & (high >= 0.0)

@@ -35,13 +35,13 @@ def explain(baseline, target, **arguments):
 def test_without_drift_the_values_are_0_on_average_and_no_larger_than_their_errors(first, second):
     """Also in windows of unequal size, where what fits its own rows too well would pass for a concept."""
     rng = np.random.default_rng(7)
-    changes = [explain(window(rng, first), window(rng, second), seed=seed) for seed in range(40)]
+    changes = [explain(window(rng, first), window(rng, second), seed=seed) for seed in range(30)]
     for i in (0, 1):
         z = np.array([change.joint.players[i].value / change.joint.players[i].std for change in changes])
         assert abs(z.mean()) <= 3.0 / np.sqrt(len(z))
         assert z.std() == pytest.approx(1.0, abs=0.25)
-    # 5 % of 40; 6 and more have a chance of 1 %.
-    assert sum(bool(change.causes) for change in changes) <= 5
+    # 5 % of 30; 5 and more have a chance of 2 %.
+    assert sum(bool(change.causes) for change in changes) <= 4
 
 
 def without(rng, rows, share, name, value):
