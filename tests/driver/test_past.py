@@ -164,6 +164,19 @@ def test_emptied_checkpoints_are_made_again_from_a_log_that_is_whole(low: int) -
         assert driver.differences() == [] and driver.ended == []
 
 
+def test_a_snapshot_that_stays_missing_is_not_asked_for_without_a_pause() -> None:
+    """For the seconds after which it is lost the brokers, and other partitions, have other things to do."""
+    driver, _ = killed_with_something_to_replay()
+    driver.cluster.log("checkpoints", 0).entries.clear()
+    driver.cluster.log("records", 0).low = 1
+    clock = driver.cluster.clock
+    clock.sleep(11)  # until the group knows that the worker is dead
+    running, until = driver.start(), clock.now + 2
+    while clock.now < until:
+        driver.turn(0)
+    assert driver.workers and len(running.process.calls) < 2_000
+
+
 def test_without_a_snapshot_an_output_that_is_off_by_now_is_named() -> None:
     """Nothing is left that says under which settings the first records were folded."""
     driver = Driver(Settings(**TINY, predictions={"enabled": True}), partitions=1)

@@ -356,6 +356,8 @@ class Recovery:
             self.phase = "waiting"
             return None
         except Superseded:
+            if self._retry_until:  # not the first time, when something newer is there at once
+                self._clock.sleep(SLICE_SECONDS / 2)
             self._retry_until = self._retry_until or self._clock.monotonic() + SUPERSEDED_SECONDS
             if self._clock.monotonic() > self._retry_until:
                 self._begin_before(
