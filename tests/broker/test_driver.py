@@ -301,6 +301,7 @@ def commands(line: Pipeline, folder: Path) -> list[str]:
     line.feed(mixed_records(1, 20, seed=3))
     assert "no committed offset: recovering" in line.run_to_end().log()
     create_again("checkpoints", cleanup_policy="compact")
+    assert "that topic was emptied or created again" in line.fails()
     do("state", "import", state, "--yes")
     line.run_to_end()
     do("dead-letters", "replay", "--yes")
