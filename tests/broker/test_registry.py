@@ -15,7 +15,6 @@ from confluent_kafka.schema_registry import (
     topic_subject_name_strategy,
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
-from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from benchmarks.oracle import check as oracle
@@ -82,6 +81,8 @@ def test_json_is_framed_by_the_registry_and_read_and_verified_by_the_client(
         assert json.loads(client.get_schema(row["schema_id"]).schema_str or "") == json.loads(text)
         frame = b"\0" + row["schema_id"].to_bytes(4, "big")
         assert framed[name] == [frame + value for value in bare[name]] and len(bare[name]) >= 4
+        from confluent_kafka.schema_registry.json_schema import JSONDeserializer  # takes seconds, here alone
+
         read = JSONDeserializer(text, schema_registry_client=client, conf=BY_TOPIC)
         context = SerializationContext(line.topics[name], MessageField.VALUE)
         assert [read(value, context) for value in framed[name]] == [json.loads(value) for value in bare[name]]
