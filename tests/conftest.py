@@ -25,6 +25,8 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 LONGEST = ("crash", "broker", "test_installation.py", "test_distribution.py", "experiments")
 """The longest files, and folders of them."""
+WAITING = {"crash", "broker"}
+"""Folders of tests that wait most of their time."""
 
 SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text().split())
 """The tests that need no broker and take half a second of CPU or more, with all their parameters: `make check` leaves them out."""
@@ -39,10 +41,16 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before those with the marker are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, so that no process is left with one of them at the end."""
-    items.sort(
-        key=lambda item: next((i for i, name in enumerate(LONGEST) if name in item.path.parts), len(LONGEST))
+    """The longest files first, so that no process is left with one of them at the end; those that wait among those that compute."""
+    files = sorted(
+        dict.fromkeys(item.path for item in items),
+        key=lambda path: next((i for i, name in enumerate(LONGEST) if name in path.parts), len(LONGEST)),
     )
+    waiting = [path for path in files if not WAITING.isdisjoint(path.parts)]
+    computing = [path for path in files if WAITING.isdisjoint(path.parts)]
+    places = {path: 0.5 * place / len(waiting) for place, path in enumerate(waiting)}
+    places |= {path: place / len(computing) for place, path in enumerate(computing)}
+    items.sort(key=lambda item: places[item.path])
     for item in items:
         if item.nodeid.partition("[")[0] in SLOW:
             item.add_marker("slow")

@@ -16,10 +16,8 @@ from tests.crash.sabotage import SABOTAGE
 
 SABOTAGE_VARIABLE, LATER_VARIABLE = "TEST_SABOTAGE", "TEST_LATER"
 
-# So that every snapshot has several chunks.
-explain_sidecar.snapshots.snapshot.CHUNK_BYTES = 2_000
-
 if __name__ == "__main__":
+    explain_sidecar.snapshots.snapshot.CHUNK_BYTES = 2_000  # so that every snapshot has several
     faulthandler.register(signal.SIGUSR1)  # says where it hangs
     if SABOTAGE_VARIABLE in os.environ:
         SABOTAGE[os.environ[SABOTAGE_VARIABLE]]()
