@@ -111,6 +111,9 @@ class Pipeline:
         topic: str = "records",
     ) -> None:
         """Produce (partition, value) pairs, each with a key and a timestamp that the oracle knows."""
+        self._send(self.topics[topic], self._taken(records, headers))
+
+    def _send(self, topic: str, records: Iterable[tuple[int, InputRecord]]) -> None:
         # Without idempotence a retry, as on a topic that is seconds old, puts a batch behind its successors.
         producer = self.kafka.producer(
             {
@@ -120,19 +123,19 @@ class Pipeline:
                 "message.max.bytes": 2_000_000,
             }
         )
-        for partition, record in self.taken(records, headers):
+        for partition, record in records:
             producer.produce(
-                self.topics[topic],
+                topic,
                 record.value,
                 record.key,
                 partition=partition,
                 timestamp=record.timestamp,
-                headers=list(headers),
+                headers=list(record.headers),
             )
             producer.poll(0)
         assert producer.flush(30) == 0
 
-    def taken(
+    def _taken(
         self, records: Iterable[tuple[int, bytes | None]], headers: Sequence[tuple[str, bytes]]
     ) -> Iterator[tuple[int, InputRecord]]:
         """What ``feed`` produces, from here on part of the input."""

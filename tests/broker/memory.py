@@ -3,7 +3,7 @@
 import io
 import logging
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,6 +20,7 @@ from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
 from benchmarks.pipeline import Pipeline
 from explain_sidecar.cli import main
 from explain_sidecar.errors import AGAIN, UserError
+from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.kafka import operators
 from explain_sidecar.kafka.clients import KAFKA
 from explain_sidecar.kafka.errors import Fatal
@@ -179,15 +180,10 @@ class MemoryPipeline(Pipeline):
         )
         super().__post_init__()
 
-    def feed(
-        self,
-        records: Iterable[tuple[int, bytes | None]],
-        headers: Sequence[tuple[str, bytes]] = (),
-        topic: str = "records",
-    ) -> None:
-        for partition, record in self.taken(records, headers):
-            log = self.cluster.log(self.topics[topic], partition)
-            log.append(Entry(record.key, record.value, tuple(headers), record.timestamp))
+    def _send(self, topic: str, records: Iterable[tuple[int, InputRecord]]) -> None:
+        for partition, record in records:
+            log = self.cluster.log(topic, partition)
+            log.append(Entry(record.key, record.value, record.headers, record.timestamp))
 
     def append(self, topic: str, key: bytes | None, value: bytes | None) -> int:
         """Write a message to partition 0 of a topic, as any program may, and return its offset."""

@@ -173,11 +173,11 @@ class Copier(PacedMember[CopiedPartition]):
         """Whether records that were there at the start are still to be copied, by this worker or another."""
         if self._backlog is None:
             self._backlog = self._end_offsets()
-        committed = self._others.committed | {
-            partition.partition: partition.committed for partition in self._owned.values()
-        }
-        if all(committed.get(partition, -1) >= end for partition, end in self._backlog.items()):
-            self._backlog = {}
+        if self._backlog:
+            here = {partition.partition: partition.committed for partition in self._owned.values()}
+            committed = self._others.committed | here
+            if all(committed.get(partition, -1) >= end for partition, end in self._backlog.items()):
+                self._backlog = {}
         return bool(self._backlog)
 
     def _caught_up(self) -> bool:
