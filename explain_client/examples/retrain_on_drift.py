@@ -43,7 +43,7 @@ def main() -> None:
         for drift in stream:
             key, window = (drift.partition, drift.epoch), drift.target.number
             if calls_for_training(drift) and found.get(key) != window - 1:
-                print(drift.time, drift.sentence, flush=True)
+                print(drift.time, drift.told, flush=True)
                 where = (drift.topic, str(drift.partition), str(begins(drift)))
                 subprocess.run([*arguments.command, *where], check=True)
                 found[key] = window

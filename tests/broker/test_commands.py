@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 
 from benchmarks import KEY_FILE
 from explain_client import Drift
+from explain_client.words import of_loss
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.pinned import worker_environment
 from explain_sidecar.wire.schemas import schemas
@@ -316,8 +317,12 @@ def test_tail_shows_the_newest_and_follows_what_is_published_while_it_runs(pipel
     assert tail.wait() == 130
 
 
-def test_tail_says_why_the_risk_changed(memory: Factory) -> None:
-    line = memory(1, EXPLAIN_DRIFT='{"enabled": true, "window": 100, "bootstrap": 20}')
+@pytest.mark.parametrize(("loss", "named"), [("zero_one", "error rate"), ("cross_entropy", "log loss")])
+def test_tail_says_why_the_risk_changed_with_the_loss_by_the_name_for_people(
+    memory: Factory, loss: str, named: str
+) -> None:
+    sections = json.dumps({"enabled": True, "window": 100, "bootstrap": 20, "loss": loss})
+    line = memory(1, EXPLAIN_DRIFT=sections)
     line.feed(mixed_records(1, 450))
     line.run_to_end()
     lines = line.cli("tail", "--drift", "--until-caught-up").stdout.splitlines()
@@ -328,8 +333,9 @@ def test_tail_says_why_the_risk_changed(memory: Factory) -> None:
         json.loads(text)
         for text in line.cli("tail", "--drift", "--until-caught-up", "--json").stdout.splitlines()
     ]
-    assert [text.partition(": ")[2] for text in lines] == [message["sentence"] for message in found]
-    assert all("from window" in message["sentence"] for message in found)
+    told = [text.partition(": ")[2] for text in lines]
+    assert told == [of_loss(message["sentence"], loss) for message in found]
+    assert all(text.startswith(named) and "from window" in text for text in told)
 
 
 def alerts_of(line: Pipeline) -> Any:

@@ -104,6 +104,8 @@ def tail(
                 source += f", id {body['id']}" if body["id"] is not None else ""
                 prediction = Prediction.from_json(message.value() or b"")
                 body["sentence"] = plain(prediction.sentence(settings.predictions.top))
+            else:
+                body["sentence"] = plain(Drift.from_json(message.value() or b"").told)
             console.print(Text(f"{source}: {body['sentence']}"), soft_wrap=True)
         return
     latest: dict[int, dict[str, Any]] = {}
