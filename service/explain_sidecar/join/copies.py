@@ -11,29 +11,19 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.join.inputs import SOURCE_HEADER, EventInput, LabelInput
-from explain_sidecar.join.pace import Pace, Paced, PacedMember
+from explain_sidecar.join.pace import Paced, PacedMember
 from explain_sidecar.join.partitioner import partition_of
 from explain_sidecar.join.stage import JoinStage, Open
 from explain_sidecar.join.topics import join_settings, prepare
 from explain_sidecar.join.turns import BEGIN, Queue
-from explain_sidecar.kafka.clients import (
-    KAFKA,
-    ErrorLog,
-    Kafka,
-    group_consumer,
-    reading_consumer,
-    worker_name,
-)
+from explain_sidecar.kafka.clients import KAFKA, Kafka
 from explain_sidecar.kafka.clock import SLICE_SECONDS
-from explain_sidecar.kafka.commits import Clients, Commits
 from explain_sidecar.kafka.headers import offset_of
 from explain_sidecar.kafka.member import Member
 from explain_sidecar.kafka.report import Report
 from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.topics import Topic, Topics
 from explain_sidecar.kafka.totals import Phase, Totals
-from explain_sidecar.kafka.transaction import Transaction
-from explain_sidecar.kafka.watch import TopicWatch
 from explain_sidecar.settings import Settings
 
 
@@ -56,6 +46,10 @@ class CopiedPartition(Paced):
         self.offset = self.committed = 0
         self.queue = Queue[Copy](topic, partition)
         self._time: int | None = None
+
+    @property
+    def dirty(self) -> bool:
+        return self.phase == "running" and (self.offset > self.committed or self.untold)
 
     def advance(self) -> None:
         try:
@@ -113,31 +107,6 @@ class CopiedPartition(Paced):
         self.queue.flow(group)
 
 
-class CopyCommits(Commits[CopiedPartition]):
-    """The transactions of a copy: records, and the input's offsets."""
-
-    def moved(self, partition: CopiedPartition) -> bool:
-        return partition.phase == "running" and (partition.offset > partition.committed or partition.untold)
-
-    def publish(self, partition: int, sent: Sequence[Sent]) -> None:
-        self._count()
-        self._transaction.keep([*sent])
-
-    def commit(
-        self, owned: Collection[CopiedPartition], saved: Collection[CopiedPartition] | None = None
-    ) -> None:
-        moved = list(filter(self.moved, owned))
-        asked = self._begin(moved)
-        if asked is None:
-            return
-        for partition in moved:
-            partition.tell()
-        self._end([partition.position() for partition in moved], asked)
-        for partition in moved:
-            partition.told()
-            partition.committed = partition.offset
-
-
 class Copier(PacedMember[CopiedPartition]):
     """Copies one input by id. Records without a readable id are copied too: the join reports their error."""
 
@@ -145,8 +114,7 @@ class Copier(PacedMember[CopiedPartition]):
         self, settings: Settings, which: int, slot: int, alive: Callable[[], None], kafka: Kafka = KAFKA
     ) -> None:
         stage = join_settings(settings)
-        errors = ErrorLog()
-        topics = Topics(stage, errors=errors, kafka=kafka)
+        topics = Topics(stage, kafka=kafka)
         known = prepare(stage, topics)
         assert known.copied is not None
         self._source: Topic = known.copied[which]
@@ -155,18 +123,10 @@ class Copier(PacedMember[CopiedPartition]):
         setting = ("join.events.topic", "join.labels.topic")[which]
         own = stage.model_copy(update={"app_id": f"{stage.app_id}-copy-{('events', 'labels')[which]}"})
         self._group_name = own.app_id
-        consumer = group_consumer(own, slot, errors, kafka)
-        reader = reading_consumer(own, errors, kafka=kafka, fetch_wait_max_ms=5)
-        transaction = Transaction(own, worker_name(own, slot), errors, alive, kafka)
-        watch = TopicWatch(topics, {setting: self._source, "join": self._target}, kafka.clock)
-        totals = Totals(own.topics)
-        clients = Clients(own, slot, consumer, reader, transaction, watch, totals, kafka.clock)
-        commits = CopyCommits(clients)
-        self._publish = commits.publish
+        watched = {setting: self._source, "join": self._target}
+        super().__init__(own, slot, alive, kafka, topics, known=watched, totals=Totals(own.topics))
         self._backlog: Mapping[int, int] | None = None
-        skew, source = min(stage.join.max_skew, stage.join.wait / 4), self._source
-        self._others = Pace(skew, consumer, source.name, source.partitions, kafka.clock)
-        super().__init__(clients, alive, {source.name: setting}, commits, self._others)
+        self._others = self._keep_pace(min(stage.join.max_skew, stage.join.wait / 4), self._source)
 
     @property
     def behind(self) -> bool:
@@ -182,6 +142,23 @@ class Copier(PacedMember[CopiedPartition]):
 
     def _caught_up(self) -> bool:
         return super()._caught_up() and not self.behind
+
+    def _publish(self, partition: int, published: Sequence[Sent]) -> None:
+        self._count()
+        self._transaction.keep([*published])
+
+    def _commit(self, saved: Collection[CopiedPartition] | None = None) -> None:
+        """Records, and the input's offsets."""
+        moved = [partition for partition in self._owned.values() if partition.dirty]
+        asked = self._begin(moved)
+        if asked is None:
+            return
+        for partition in moved:
+            partition.tell()
+        self._end([partition.position() for partition in moved], asked)
+        for partition in moved:
+            partition.told()
+            partition.committed = partition.offset
 
     def _take_in(self, owned: CopiedPartition, message: Message, record: InputRecord) -> int:
         owned.queue.receive(record, self._copy(owned, record))

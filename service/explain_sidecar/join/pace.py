@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from explain_sidecar.join.turns import BEGIN
 from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
-from explain_sidecar.kafka.commits import Clients, Commits
+from explain_sidecar.kafka.commits import Owned
 from explain_sidecar.kafka.errors import Aborted
-from explain_sidecar.kafka.member import MAX_BATCH, Member, Owned
+from explain_sidecar.kafka.member import MAX_BATCH, Member
+from explain_sidecar.kafka.topics import Topic
 
 ASK_SECONDS = 0.5
 """How often the other workers' partitions are asked for, where one of this worker's waits for them."""
@@ -144,21 +145,18 @@ def _standing(told: str) -> int | None:
 class PacedMember(Member[P]):
     """A member that takes in the records of its partitions in the order of their times, where it has a ``pace``; else each for itself."""
 
-    _publish: Callable[[int, Sequence[Any]], None]
-    """What a record of a partition publishes. Raises ``Aborted``."""
+    _left = False
+    _step_seconds = SLICE_SECONDS / MAX_BATCH  # messages are only read, which takes microseconds
+    _pace: Pace | None = None
 
-    def __init__(
-        self,
-        clients: Clients,
-        alive: Callable[[], None],
-        inputs: Mapping[str, str],
-        commits: Commits[P],
-        pace: Pace | None,
-    ) -> None:
-        super().__init__(clients, alive, inputs, commits)
-        self._pace = pace
-        self._left = False
-        self._step_seconds = SLICE_SECONDS / MAX_BATCH  # messages are only read, which takes microseconds
+    @abstractmethod
+    def _publish(self, partition: int, published: Sequence[Any]) -> None:
+        """What a record of a partition publishes. Raises ``Aborted``."""
+
+    def _keep_pace(self, skew: float, topic: Topic) -> Pace:
+        """Take in records in the order of their times, of all partitions of the topic."""
+        self._pace = Pace(skew, self._consumer, topic.name, topic.partitions, self._clock)
+        return self._pace
 
     def _take_in_waiting(self) -> None:
         self._left = False
@@ -184,7 +182,7 @@ class PacedMember(Member[P]):
                 self.totals.counted()
             self._publish(owned.partition, published)
             now = self._clock.monotonic()
-            if now > deadline or self._commits.full(now):
+            if now > deadline or self._full(now):
                 self._left = True
                 break
 

@@ -17,29 +17,22 @@ from explain_sidecar.formats.paths import ABSENT, find, path_of
 from explain_sidecar.join.entries import Joined, Outcome
 from explain_sidecar.join.inputs import record_value
 from explain_sidecar.join.joiner import Rules
-from explain_sidecar.join.pace import Pace, PacedMember
+from explain_sidecar.join.pace import PacedMember
 from explain_sidecar.join.partition import JoinCluster, JoinPartition
 from explain_sidecar.join.partitioner import partition_of
 from explain_sidecar.join.rocks import Rocks
-from explain_sidecar.join.topics import JoinTopics, join_settings, prepare
+from explain_sidecar.join.topics import join_settings, prepare
 from explain_sidecar.kafka.clients import (
     KAFKA,
-    ErrorLog,
     Kafka,
     admin_client,
-    group_consumer,
-    reading_consumer,
-    worker_name,
 )
-from explain_sidecar.kafka.commits import Clients, Commits
 from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.kafka.hidden import Readers
 from explain_sidecar.kafka.report import JoinReport, Report
 from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.kafka.totals import Totals
-from explain_sidecar.kafka.transaction import Transaction
-from explain_sidecar.kafka.watch import TopicWatch
 from explain_sidecar.settings import JoinSettings, Settings
 from explain_sidecar.settings.join import DROP
 
@@ -71,68 +64,6 @@ class JoinTotals(Totals):
         )
 
 
-class JoinCommits(Commits[JoinPartition]):
-    """The transactions of the join: records, changelog, and the offsets of both inputs."""
-
-    def __init__(self, clients: Clients, topics: JoinTopics) -> None:
-        super().__init__(clients)
-        settings = clients.settings
-        self._changelog = topics.changelog.name
-        self._topic = topics.records
-        self._label = orjson.dumps(settings.record.label)
-        self._key = path_of(settings.join.key)
-
-    def moved(self, partition: JoinPartition) -> bool:
-        return partition.dirty
-
-    def publish(self, partition: int, published: Sequence[Joined | Output]) -> None:
-        """Send the outputs of a record, if any. Raises ``Aborted``."""
-        self._count()
-        if published or not self._transaction.open:
-            self._transaction.keep([self._sent(partition, result) for result in published])
-
-    def _sent(self, partition: int, result: Joined | Output) -> Sent:
-        if isinstance(result, Output):
-            return Sent(
-                self._transaction.topic_of(result), partition, result.key, result.value, list(result.headers)
-            )
-        event, at = result.event, result.label_timestamp
-        value = record_value(event.body, self._label, result.label)
-        headers = [*event.headers, _OUTCOMES[result.outcome], ("event_timestamp", b"%d" % event.timestamp)]
-        if at is not None:
-            headers += (("label_timestamp", b"%d" % at), ("label_delay_ms", b"%d" % (at - event.timestamp)))
-        key, to = event.key, event.partition
-        if self._key is not None:
-            found = find(orjson.loads(event.body + b"}"), self._key)
-            key = None if found is ABSENT or found is None else _text(found)
-            to = partition_of(key or b"", self._topic.partitions)
-        return Sent(self._topic.name, to, key, value, headers, partition)
-
-    def commit(
-        self, owned: Collection[JoinPartition], saved: Collection[JoinPartition] | None = None
-    ) -> None:
-        """One transaction. Raises ``Aborted``.
-
-        1. what has changed in each partition, to the changelog; 2. where that ends, by flushing; 3. the offsets of both
-        inputs; 4. commit; 5. only now the local stores.
-        """
-        moved = list(filter(self.moved, owned))
-        asked = self._begin(moved)
-        if asked is None:
-            return
-        ends = {
-            partition.partition: self._transaction.send_all(
-                self._changelog, partition.partition, partition.changes()
-            )
-            for partition in moved
-        }
-        self._transaction.flush()
-        offsets = [position for partition in moved for position in partition.positions()]
-        self._end(offsets, asked)
-        for partition in moved:
-            partition.committed(ends[partition.partition].last)
-
-
 def _text(value: Any) -> bytes:
     return value.encode() if isinstance(value, str) else orjson.dumps(value)
 
@@ -149,15 +80,13 @@ class JoinStage(PacedMember[JoinPartition]):
         open: Open | None = None,
     ) -> None:
         stage = join_settings(settings)
-        errors = ErrorLog()
-        topics = Topics(stage, errors=errors, kafka=kafka)
+        topics = Topics(stage, kafka=kafka)
         self._known = known = prepare(stage, topics)
         inputs = {"join.events.topic": known.events, "join.labels.topic": known.labels}
-        consumer = group_consumer(stage, slot, errors, kafka)
-        reader = reading_consumer(stage, errors, kafka=kafka, fetch_wait_max_ms=5)
-        transaction = Transaction(stage, worker_name(stage, slot), errors, alive, kafka)
         watched = inputs | {"join": known.changelog, "topics.records": known.records}
-        watch = TopicWatch(topics, watched, kafka.clock, inputs=2)
+        totals = JoinTotals(stage.topics)
+        super().__init__(stage, slot, alive, kafka, topics, known=watched, totals=totals, inputs=2)
+        self._label, self._key = orjson.dumps(stage.record.label), path_of(stage.join.key)
         self._cluster = JoinCluster(
             stage,
             rules_of(stage.join),
@@ -165,23 +94,15 @@ class JoinStage(PacedMember[JoinPartition]):
             (known.events.id, known.labels.id),
             known.changelog.name,
             known.changelog.id,
-            consumer,
-            reader,
+            self._consumer,
+            self._reader,
             open or partial(_open, stage.join.state_dir / stage.app_id / str(slot)),
             kafka.clock,
         )
-        totals = JoinTotals(stage.topics)
-        clients = Clients(stage, slot, consumer, reader, transaction, watch, totals, kafka.clock)
-        commits = JoinCommits(clients, known)
-        self._publish = commits.publish
-        ends = PartitionEnds(admin_client(stage, errors, kafka), kafka.clock.monotonic)
+        ends = PartitionEnds(admin_client(stage, topics.errors, kafka), kafka.clock.monotonic)
         self._readers = Readers(stage, ends, self._written, kafka.clock, replayed=False)
-        pace = None
         if stage.join.merges:
-            skew, events = stage.join.max_skew, known.events
-            pace = Pace(skew, consumer, events.name, events.partitions, kafka.clock)
-        named = {topic.name: setting for setting, topic in inputs.items()}
-        super().__init__(clients, alive, named, commits, pace)
+            self._keep_pace(stage.join.max_skew, known.events)
 
     def report(self, alive_at: float) -> Report:
         """What this worker is doing; for another thread."""
@@ -208,6 +129,54 @@ class JoinStage(PacedMember[JoinPartition]):
 
     def _at_end(self, owned: JoinPartition, message: Message) -> None:
         owned.turns.at_end(message)
+
+    # --- commits ---------------------------------------------------------------------------------------------------
+
+    def _publish(self, partition: int, published: Sequence[Joined | Output]) -> None:
+        """Send the outputs of a record, if any. Raises ``Aborted``."""
+        self._count()
+        if published or not self._transaction.open:
+            self._transaction.keep([self._sent(partition, result) for result in published])
+
+    def _sent(self, partition: int, result: Joined | Output) -> Sent:
+        if isinstance(result, Output):
+            return Sent(
+                self._transaction.topic_of(result), partition, result.key, result.value, list(result.headers)
+            )
+        event, at, records = result.event, result.label_timestamp, self._known.records
+        value = record_value(event.body, self._label, result.label)
+        headers = [*event.headers, _OUTCOMES[result.outcome], ("event_timestamp", b"%d" % event.timestamp)]
+        if at is not None:
+            headers += (("label_timestamp", b"%d" % at), ("label_delay_ms", b"%d" % (at - event.timestamp)))
+        key, to = event.key, event.partition
+        if self._key is not None:
+            found = find(orjson.loads(event.body + b"}"), self._key)
+            key = None if found is ABSENT or found is None else _text(found)
+            to = partition_of(key or b"", records.partitions)
+        return Sent(records.name, to, key, value, headers, partition)
+
+    def _commit(self, saved: Collection[JoinPartition] | None = None) -> None:
+        """One transaction. Raises ``Aborted``.
+
+        1. what has changed in each partition, to the changelog; 2. where that ends, by flushing; 3. the offsets of both
+        inputs; 4. commit; 5. only now the local stores.
+        """
+        moved = [partition for partition in self._owned.values() if partition.dirty]
+        asked = self._begin(moved)
+        if asked is None:
+            return
+        changelog = self._known.changelog.name
+        ends = {
+            partition.partition: self._transaction.send_all(
+                changelog, partition.partition, partition.changes()
+            )
+            for partition in moved
+        }
+        self._transaction.flush()
+        offsets = [position for partition in moved for position in partition.positions()]
+        self._end(offsets, asked)
+        for partition in moved:
+            partition.committed(ends[partition.partition].last)
 
     # --- partitions ------------------------------------------------------------------------------------------------
 

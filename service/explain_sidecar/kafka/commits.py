@@ -1,17 +1,20 @@
-"""When a worker commits: what it publishes and its progress, in one transaction."""
+"""A worker's part in the cluster, and when it commits: what it publishes and its progress, in one transaction."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
-from explain_sidecar.kafka.clock import Clock
+from explain_sidecar.kafka.clients import Kafka, group_consumer, reading_consumer, worker_name
+from explain_sidecar.kafka.input import Received
+from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.sent import Sent
-from explain_sidecar.kafka.totals import Totals
+from explain_sidecar.kafka.topics import Topic, Topics
+from explain_sidecar.kafka.totals import Phase, Totals
 from explain_sidecar.kafka.transaction import MAX_KEPT_BYTES, Transaction
 from explain_sidecar.kafka.watch import Asked, TopicWatch
 from explain_sidecar.settings import TRANSACTION_TIMEOUT_MS, Settings
@@ -19,69 +22,99 @@ from explain_sidecar.settings import TRANSACTION_TIMEOUT_MS, Settings
 BEHIND_TIMES = 4
 """How much longer a transaction may be open while input waits: its outputs are late anyway, and each commit costs the brokers as much."""
 
-P = TypeVar("P")
+
+class Owned(Protocol):
+    """A partition assigned to this worker. While it is waiting or restoring no input may come."""
+
+    partition: int
+    phase: Phase
+    consuming: bool
+
+    @property
+    def dirty(self) -> bool:
+        """Whether it has taken in something that no commit covers."""
+
+    def advance(self) -> None:
+        """One slice of recovery; raises ``UserError`` where the past does not fit."""
+
+    def consume(self) -> list[TopicPartition]:
+        """The offset at which input begins; from now on it is processed."""
+
+    def inputs(self) -> list[TopicPartition]:
+        """The topic partitions consumed for it, if any."""
+
+    def reached(self, end: Any) -> bool:
+        """Whether everything before an end that was seen at the start has been taken in."""
 
 
-@dataclass(frozen=True)
-class Clients:
-    """A worker's part in the cluster. Each commit depends on the membership of its consumer, ``group``; ``reader`` reads at explicit offsets."""
-
-    settings: Settings
-    slot: int
-    group: Consumer
-    reader: Consumer
-    transaction: Transaction
-    watch: TopicWatch
-    totals: Totals
-    clock: Clock
+P = TypeVar("P", bound=Owned)
 
 
-class Commits(ABC, Generic[P]):
-    """The transactions of a worker. ``behind``: whether more input waits than a turn of the loop takes in."""
+class Committer(ABC, Generic[P]):
+    """The clients and the transactions of a worker. Each commit depends on the membership of its consumer; ``_reader`` reads at explicit offsets.
 
-    behind = False
+    ``known``: the topics by the setting that names each, the ``inputs`` that are read first. ``_behind``: whether more input waits than a turn of
+    the loop takes in.
+    """
 
-    def __init__(self, clients: Clients) -> None:
-        commit = clients.settings.commit
-        seconds, most = commit.interval_ms / 1000, TRANSACTION_TIMEOUT_MS / 2000
+    _behind = False
+
+    def __init__(
+        self,
+        settings: Settings,
+        slot: int,
+        alive: Callable[[], None],
+        kafka: Kafka,
+        topics: Topics,
+        *,
+        known: Mapping[str, Topic],
+        totals: Totals,
+        inputs: int = 1,
+        fetch_wait_max_ms: int = 5,
+    ) -> None:
+        seconds, most = settings.commit.interval_ms / 1000, TRANSACTION_TIMEOUT_MS / 2000
         self._intervals = seconds, min(BEHIND_TIMES * seconds, most)
-        self._most = commit.max_records
-        self._transaction, self._group = clients.transaction, clients.group
-        self._watch, self._totals, self._clock = clients.watch, clients.totals, clients.clock
+        self._most, errors = settings.commit.max_records, topics.errors
+        self._inputs = {topic.name: setting for setting, topic in list(known.items())[:inputs]}
+        self._consumer = group_consumer(settings, slot, errors, kafka)
+        self._reader = reading_consumer(settings, errors, kafka=kafka, fetch_wait_max_ms=fetch_wait_max_ms)
+        name = worker_name(settings, slot)
+        self._transaction = Transaction(settings, name, errors, alive, kafka, self._unseen)
+        self._watch = TopicWatch(topics, known, kafka.clock, inputs)
+        self.totals, self._clock, self._alive = totals, kafka.clock, alive
+        self._namesakes = Namesakes(settings, slot, self._consumer, self._clock)
+        self._owned: dict[int, P] = {}
+        self._waiting: deque[Received] = deque()
         self._begun_at = 0.0
         self._records = 0
 
+    @abstractmethod
+    def _commit(self, saved: Collection[P] | None = None) -> None:
+        """Commit what all partitions have taken in. Raises ``Aborted``. ``saved``: the partitions that are leaving."""
+
+    def _unseen(self, kept: list[Sent], committed: Collection[Sent]) -> list[Sent]:
+        """As of ``Transaction``."""
+        return kept
+
     @property
-    def wait_seconds(self) -> float | None:
+    def _wait_seconds(self) -> float | None:
         """How long the open transaction may still wait for input; None where none is open."""
         if not self._transaction.open:
             return None
-        return self._begun_at + self._intervals[self.behind] - self._clock.monotonic()
+        return self._begun_at + self._intervals[self._behind] - self._clock.monotonic()
 
-    def full(self, now: float) -> bool:
+    def _full(self, now: float) -> bool:
         """Whether the open transaction, if there is one, has waited or holds enough."""
         return self._transaction.open and (
-            now - self._begun_at >= self._intervals[self.behind]
+            now - self._begun_at >= self._intervals[self._behind]
             or self._records >= self._most
             or self._transaction.kept_bytes > MAX_KEPT_BYTES
         )
 
-    def room(self) -> int:
-        """How many records the transaction may still take."""
-        return self._most - self._records
-
-    def due(self, owned: Collection[P]) -> bool:
+    def _due(self) -> bool:
         if self._transaction.open:
-            return self.full(self._clock.monotonic())
-        return any(map(self.moved, owned))  # after an abort
-
-    @abstractmethod
-    def moved(self, partition: P) -> bool:
-        """Whether a partition has taken in something that no commit covers."""
-
-    @abstractmethod
-    def commit(self, owned: Collection[P], saved: Collection[P] | None = None) -> None:
-        """Raises ``Aborted``. ``saved``: the partitions that are leaving."""
+            return self._full(self._clock.monotonic())
+        return any(owned.dirty for owned in self._owned.values())  # after an abort
 
     def _count(self, records: int = 1) -> None:
         """Records of the input become part of the transaction."""
@@ -99,6 +132,6 @@ class Commits(ABC, Generic[P]):
     def _end(self, offsets: Sequence[TopicPartition], asked: Asked, published: Sequence[Sent] = ()) -> None:
         """Commit with these offsets; ``published`` is counted by what it is. Raises ``Aborted``."""
         started = self._clock.monotonic()
-        self._transaction.commit([*offsets], self._group, confirm=lambda: self._watch.confirm(asked))
+        self._transaction.commit([*offsets], self._consumer, confirm=lambda: self._watch.confirm(asked))
         self._records = 0
-        self._totals.committed(self._clock.monotonic() - started, published)
+        self.totals.committed(self._clock.monotonic() - started, published)

@@ -13,26 +13,23 @@ from itertools import islice
 
 from confluent_kafka import KafkaException, Message, TopicPartition
 
+from explain_sidecar.fold.messages import Output
 from explain_sidecar.fold.models import foreign_code
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.fold.version_source import VersionSource
 from explain_sidecar.formats.source import schema_source
-from explain_sidecar.kafka.checkpoints import Undecided
+from explain_sidecar.kafka.cadence import Cadence
+from explain_sidecar.kafka.checkpoints import Location, Undecided
 from explain_sidecar.kafka.clients import (
     CONNECT_SECONDS,
     KAFKA,
-    ErrorLog,
     Kafka,
     admin_client,
-    group_consumer,
     reading_consumer,
     uncommitted_reader,
-    worker_name,
 )
-from explain_sidecar.kafka.commits import Clients
 from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.kafka.errors import Aborted
-from explain_sidecar.kafka.fold_commits import FoldCommits
 from explain_sidecar.kafka.hidden import Readers
 from explain_sidecar.kafka.lifecycle import Held, OwnedPartition
 from explain_sidecar.kafka.member import Member
@@ -44,8 +41,6 @@ from explain_sidecar.kafka.spans import spans_of
 from explain_sidecar.kafka.stalled import Stalls
 from explain_sidecar.kafka.topics import Topics, retention_warning
 from explain_sidecar.kafka.totals import Totals
-from explain_sidecar.kafka.transaction import Transaction
-from explain_sidecar.kafka.watch import TopicWatch
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.signatures import UNSIGNED, check_trust, read_keys
 from explain_sidecar.wire.envelope import Envelope
@@ -63,37 +58,43 @@ class Worker(Member[OwnedPartition]):
         self, settings: Settings, slot: int, alive: Callable[[], None], kafka: Kafka = KAFKA
     ) -> None:
         self._settings = settings
-        self._errors = ErrorLog()
-        self._keys = read_keys(settings.checkpoint)
-        check_trust(self._keys, foreign_code(settings))
-        if not self._keys.keys:
+        keys = read_keys(settings.checkpoint)
+        check_trust(keys, foreign_code(settings))
+        if not keys.keys:
             log.warning(UNSIGNED)
-        topics = Topics(settings, errors=self._errors, kafka=kafka)
+        topics = Topics(settings, kafka=kafka)
+        self._errors = topics.errors
         described = topics.prepare()
         self._topic = described["records"]
         warning = retention_warning(self._topic, settings)
         if warning:
             log.warning(warning)
-        self._topics = topics
-        watch = TopicWatch(
-            topics, {f"topics.{name}": topic for name, topic in described.items()}, kafka.clock
-        )
-        self._partitions = self._topic.partitions
-        self._envelope = Envelope(settings, self._topic.id)
-        self._spans = spans_of(settings, slot)
-        consumer = group_consumer(settings, slot, self._errors, kafka)
         if settings.kafka.group_protocol == "consumer":
             log.warning(
                 "kafka.group_protocol is consumer: the brokers decide how late an instance that dies is noticed, 45 s by default; `check` says it"
             )
+        self._topics = topics
+        self._partitions = self._topic.partitions
+        self._envelope = Envelope(settings, self._topic.id)
+        self._spans = spans_of(settings, slot)
+        known = {f"topics.{name}": topic for name, topic in described.items()}
         # A fetch that waits for records at the end of a topic would keep waiting what is asked next, some thirty times for eight partitions.
-        reader = reading_consumer(settings, self._errors, kafka=kafka, fetch_wait_max_ms=0)
+        super().__init__(
+            settings,
+            slot,
+            alive,
+            kafka,
+            topics,
+            known=known,
+            totals=Totals(settings.topics),
+            fetch_wait_max_ms=0,
+        )
         self._cluster = Cluster(
             settings,
             self._topic.id,
-            self._keys,
-            consumer,
-            reader,
+            keys,
+            self._consumer,
+            self._reader,
             uncommitted_reader(settings, self._errors, kafka),
             self._envelope.read,
             schema_source(settings),
@@ -106,7 +107,6 @@ class Worker(Member[OwnedPartition]):
             partial(reading_consumer, settings, self._errors, kafka=kafka, fetch_wait_max_ms=0)
         )
         self._looks: dict[int, Past] = {}
-        name = worker_name(settings, slot)
         ends = PartitionEnds(admin_client(settings, self._errors, kafka), kafka.clock.monotonic)
         self._stalls = Stalls(ends, self._topic.name, kafka.clock)
         outputs = [getattr(settings.topics, name) for name in (*settings.outputs, "checkpoints")]
@@ -115,12 +115,7 @@ class Worker(Member[OwnedPartition]):
         )
         self._torn: set[int] = set()
         self._undecided_at = 0.0
-        transaction = Transaction(settings, name, self._errors, alive, kafka, self._unseen)
-        totals = Totals(settings.topics)
-        clients = Clients(settings, slot, consumer, reader, transaction, watch, totals, kafka.clock)
-        commits = FoldCommits(clients)
-        self._publish, self._room = commits.publish, commits.room
-        super().__init__(clients, alive, {self._topic.name: "topics.records"}, commits)
+        self._cadence = Cadence(settings.checkpoint, kafka.clock)
         self._connect_to_leaders()
 
     def _gone(self, owned: OwnedPartition) -> None:
@@ -196,7 +191,7 @@ class Worker(Member[OwnedPartition]):
 
     def _look(self) -> None:
         super()._look()
-        for partition in self._stalls.look(self._owned.values(), bool(self._waiting) or self._commits.behind):
+        for partition in self._stalls.look(self._owned.values(), bool(self._waiting) or self._behind):
             stalled = self._owned[partition]
             log.warning(
                 "records wait and none has come for 20 s; the fetch is begun anew",
@@ -228,7 +223,7 @@ class Worker(Member[OwnedPartition]):
     def _take_in(self, owned: OwnedPartition, message: Message, record: InputRecord) -> int:
         running = owned.phase == "running"
         before = owned.fold_seconds
-        following = islice(self._following(owned.partition), max(self._room() - 1, 0))
+        following = islice(self._following(owned.partition), max(self._most - self._records - 1, 0))
         try:
             folded, outputs = owned.fold(record, following)
         except Held:
@@ -268,6 +263,73 @@ class Worker(Member[OwnedPartition]):
 
     def _own(self, partition: int) -> OwnedPartition:
         return OwnedPartition(self._cluster, partition)
+
+    # --- commits ---------------------------------------------------------------------------------------------------
+
+    def _due(self) -> bool:
+        if any(
+            partition.copied for partition in self._owned.values()
+        ):  # stored before its first record comes
+            return True
+        # Dirty without a transaction: a partition that has just begun, or an abort.
+        return super()._due() or (not self._transaction.open and bool(self._cadence.due(self._running)))
+
+    def _publish(self, partition: int, outputs: list[Output], records: int) -> None:
+        """Send the outputs of so many input records, if any. Raises ``Aborted``."""
+        self._count(records)
+        if outputs or not self._transaction.open:
+            self._transaction.publish(partition, outputs)
+
+    def _commit(self, saved: Collection[OwnedPartition] | None = None) -> None:
+        """One transaction: outputs so far, snapshots, offsets with their pointers. Raises ``Aborted``.
+
+        ``saved``: which partitions to snapshot; by default those that are due. Those that never were come along, and those that
+        have learnt a schema since.
+
+        1. chunks and manifests of the snapshots; 2. their offsets, by flushing; 3. the input offsets, each with its
+        pointer; 4. commit; 5. note what is now true.
+        """
+        running = self._running
+        due = (
+            self._cadence.due(running)
+            if saved is None
+            else [partition for partition in running if partition in saved]
+        )
+        first = [
+            partition
+            for partition in running
+            if ((partition.location is None and partition.dirty) or partition.learnt) and partition not in due
+        ]
+        saved = [partition for partition in (*due, *first) if partition.unsaved]
+        moved = [partition for partition in running if partition.dirty or partition in saved]
+        asked = self._begin(moved)
+        if asked is None:
+            return
+        started = self._clock.monotonic()
+        locations = {partition.partition: self._save(partition) for partition in saved}
+        if locations:
+            self._transaction.flush()
+            self.totals.stored(len(locations), self._clock.monotonic() - started)
+        offsets = [partition.offset(locations.get(partition.partition)) for partition in moved]
+        self._end(offsets, asked, self._transaction.kept)
+        for partition in moved:
+            partition.committed(locations.get(partition.partition))
+
+    def _save(self, owned: OwnedPartition) -> Location:
+        """Send a snapshot; its offsets are known once the transaction is flushed."""
+        started = self._clock.monotonic()
+        records, ends, size = owned.snapshot()
+        offsets = self._transaction.send_all(self._settings.topics.checkpoints, owned.partition, records)
+        self._cadence.spent(owned.partition, self._clock.monotonic() - started, size)
+        assert owned.state is not None
+        return Location(offsets, owned.state.next_offset, ends)
+
+    @property
+    def _running(self) -> list[OwnedPartition]:
+        owned = self._owned.values()
+        return [
+            partition for partition in owned if partition.phase == "running" and partition.state is not None
+        ]
 
     # --- what is asked from outside ------------------------------------------------------------------------------
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import gc
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -18,12 +18,10 @@ from explain_sidecar.crash_points import reach
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.kafka.clock import SLICE_SECONDS
-from explain_sidecar.kafka.commits import Clients, Commits
+from explain_sidecar.kafka.commits import Committer, P
 from explain_sidecar.kafka.errors import DENIED, GONE, Aborted, Fatal
 from explain_sidecar.kafka.input import Received, received
-from explain_sidecar.kafka.namesakes import Namesakes
 from explain_sidecar.kafka.report import Report
-from explain_sidecar.kafka.totals import Phase
 
 MAX_BATCH = 1_000
 JOIN_GRACE_SECONDS = 5.0
@@ -32,53 +30,15 @@ JOIN_GRACE_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
-class Owned(Protocol):
-    """A partition assigned to this worker. While it is waiting or restoring no input may come."""
+class Member(Committer[P]):
+    """Owns the partitions that the group gives it, until ``stopping`` is set or all of them are caught up. The group shares out the first input."""
 
-    partition: int
-    phase: Phase
-    consuming: bool
-
-    def advance(self) -> None:
-        """One slice of recovery; raises ``UserError`` where the past does not fit."""
-
-    def consume(self) -> list[TopicPartition]:
-        """The offset at which input begins; from now on it is processed."""
-
-    def inputs(self) -> list[TopicPartition]:
-        """The topic partitions consumed for it, if any."""
-
-    def reached(self, end: Any) -> bool:
-        """Whether everything before an end that was seen at the start has been taken in."""
-
-
-P = TypeVar("P", bound=Owned)
-
-
-class Member(ABC, Generic[P]):
-    """Owns the partitions that the group gives it, until ``stopping`` is set or all of them are caught up.
-
-    ``inputs``: the setting that names each topic that is read; the group shares out the first.
-    """
-
-    def __init__(
-        self, clients: Clients, alive: Callable[[], None], inputs: Mapping[str, str], commits: Commits[P]
-    ) -> None:
-        self._inputs = inputs
-        self._commits = commits
-        self._consumer, self._reader = clients.group, clients.reader
-        self._transaction, self._watch = clients.transaction, clients.watch
-        self.totals, self._clock = clients.totals, clients.clock
-        self._alive = alive
-        self._namesakes = Namesakes(clients.settings, clients.slot, self._consumer, self._clock)
-        self._owned: dict[int, P] = {}
-        self._waiting: deque[Received] = deque()
-        self._failure: BaseException | None = None
-        self._joined_at: float | None = None
-        self._targets: Mapping[int, Any] | None = None
-        self._step_seconds = 0.001
-        self._failed = False
-        self.stopping = False
+    stopping = False
+    _failed = False
+    _failure: BaseException | None = None
+    _joined_at: float | None = None
+    _targets: Mapping[int, Any] | None = None
+    _step_seconds = 0.001
 
     def run(self, until_caught_up: bool = False) -> None:
         """Work until ``stopping``; with ``until_caught_up`` until the end offsets seen at the start."""
@@ -103,7 +63,7 @@ class Member(ABC, Generic[P]):
                 self._receive()
                 self._advance()
                 self._take_in_waiting()
-                if self._commits.due(self._owned.values()):
+                if self._due():
                     self._commit_or_send_again()
                 yield
             self._finish()
@@ -178,13 +138,13 @@ class Member(ABC, Generic[P]):
         """Take messages in, about a tenth of a second's worth; serves rebalances, also while input is waiting."""
         idle = not self._waiting
         message = self._poll(self._poll_seconds() if idle else 0.0)
-        self._commits.behind = not idle
+        self._behind = not idle
         if message is not None:
             self._waiting.append(received(message))
             if idle:
                 batch = max(1, min(MAX_BATCH, int(SLICE_SECONDS / self._step_seconds)))
                 more = self._consumer.consume(batch, 0.0)
-                self._commits.behind = len(more) == batch
+                self._behind = len(more) == batch
                 self._raise_failure()
                 # A rebalance during that call has emptied the queue; messages received before it may be of revoked partitions.
                 for found in map(received, more):
@@ -212,7 +172,7 @@ class Member(ABC, Generic[P]):
         if any(owned.phase in ("waiting", "restoring") for owned in self._owned.values()):
             return 0.0
         longest = 0.1 if self._owned else 0.02  # a poll in which the first partitions come waits to its end
-        left = self._commits.wait_seconds
+        left = self._wait_seconds
         return longest if left is None else max(0.0, min(longest, left))
 
     def _take_in_waiting(self) -> None:
@@ -228,7 +188,7 @@ class Member(ABC, Generic[P]):
                 continue
             count += taken
             now = monotonic()
-            if now - started > SLICE_SECONDS or self._commits.full(now):
+            if now - started > SLICE_SECONDS or self._full(now):
                 break
         if count:
             self._step_seconds = 0.5 * self._step_seconds + 0.5 * (monotonic() - started) / count
@@ -303,7 +263,7 @@ class Member(ABC, Generic[P]):
         leaving = [self._owned[partition] for partition in partitions if partition in self._owned]
         try:
             if not self._failed:
-                self._commits.commit(self._owned.values(), leaving)
+                self._commit(leaving)
         except Aborted as error:
             log.info(
                 "could not commit before leaving partitions %s (%s); their new owner replays",
@@ -358,7 +318,7 @@ class Member(ABC, Generic[P]):
         """Commit; after an abort serve rebalances with the input waiting, and send the kept outputs again."""
         while True:
             try:
-                self._commits.commit(self._owned.values())
+                self._commit()
                 return
             except Aborted:
                 self._alive()
@@ -387,7 +347,7 @@ class Member(ABC, Generic[P]):
         """Commit with a snapshot of every partition, and leave the group."""
         for _ in range(20):
             try:
-                self._commits.commit(self._owned.values(), self._owned.values())
+                self._commit(self._owned.values())
                 break
             except Aborted:
                 self._consumer.poll(0.05)

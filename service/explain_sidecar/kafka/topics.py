@@ -61,8 +61,8 @@ class Topics:
         kafka: Kafka = KAFKA,
     ) -> None:
         self._settings = settings
-        self._errors = errors or ErrorLog()
-        self._admin = admin or admin_client(settings, self._errors, kafka)
+        self.errors = errors or ErrorLog()
+        self._admin = admin or admin_client(settings, self.errors, kafka)
         self._clock = kafka.clock
 
     @property
@@ -91,7 +91,7 @@ class Topics:
                 for resource, future in configs.items()
             }
         except KafkaException as error:
-            raise unreachable(self._settings, self._errors, error) from None
+            raise unreachable(self._settings, self.errors, error) from None
         return {
             name: Topic(name, str(topic.topic_id), len(topic.partitions), settings[name])
             for name, topic in found.items()
@@ -120,8 +120,8 @@ class Topics:
                 return
             except KafkaException as error:
                 self._admin.poll(0)  # lets the client say why
-                if self._errors.refused or self._clock.monotonic() > deadline:
-                    raise unreachable(self._settings, self._errors, error) from None
+                if self.errors.refused or self._clock.monotonic() > deadline:
+                    raise unreachable(self._settings, self.errors, error) from None
 
     def until_described(self, *names: str) -> dict[str, Topic]:
         """Topics that were just created; a broker learns of them a little later."""
