@@ -156,6 +156,16 @@ def test_a_sidecar_moves_to_another_cluster_whose_offsets_are_others(
             }
 
 
+def test_an_import_says_what_a_sidecar_that_has_gone_on_loses(line: Pipeline, tmp_path: Path) -> None:
+    file = str(tmp_path / "state")
+    line.cli("state", "export", file)
+    line.feed(mixed_records(1, 100, seed=1))
+    line.run_to_end()
+    said = line.cli("state", "import", file, status=1).stdout
+    assert "lost: epoch 0: the model and its explanations after 400 records" in said
+    assert "records 300 to 399 are explained again" in said
+
+
 def test_a_copy_without_the_last_records_is_waited_for(pipeline: Factory, tmp_path: Path) -> None:
     old, new, file = pipeline(1), pipeline(1), str(tmp_path / "state")
     moved = list(mixed_records(1, 300))

@@ -125,7 +125,11 @@ def _announce(settings: Settings, found: Found, first: int, kept: Snapshot | Non
             f"the newest manifest on {settings.topics.checkpoints!r} cannot be used and counts as none: {found.unreadable}",
         )
     if first < found.ended:
-        _say("note", f"records {first} to {found.ended - 1} are explained again, in the new epoch")
+        _say("note", explained_again(first, found))
+
+
+def explained_again(first: int, found: Found) -> str:
+    return f"records {first} to {found.ended - 1} are explained again, in the new epoch"
 
 
 def _say(what: str, text: str) -> None:

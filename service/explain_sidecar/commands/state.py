@@ -20,7 +20,7 @@ from explain_core.foreign import dumps
 from explain_core.learners.as_river import as_river
 from explain_core.learners.base import Learner
 from explain_core.taught import Stored
-from explain_sidecar.commands.reset import first_of
+from explain_sidecar.commands.reset import explained_again, first_of
 from explain_sidecar.commands.stopped import Stopped, stopped
 from explain_sidecar.commands.tables import read_table
 from explain_sidecar.errors import SettingsError, UserError
@@ -87,6 +87,12 @@ def import_state(settings: Settings, *, file: Path, yes: bool = False, start: Fr
             carry = carry_over(snapshot.manifest.settings, settings)
             _tell(snapshot)
             sys.stdout.write(f"  here: epoch {found.epoch} from offset {first}; {carry.sentence}\n")
+            if found.manifest is not None:
+                sys.stdout.write(
+                    f"  lost: epoch {max(found.epochs)}: the model and its explanations {found.manifest.learnt}\n"
+                )
+            if first < found.ended:
+                sys.stdout.write(f"  {explained_again(first, found)}\n")
             if carry.loses_model and settings.checkpoint.on_mismatch != "new_model":
                 raise UserError(
                     f"partition {partition}: the model would begin anew; set model and record.label as they were, or accept that by checkpoint.on_mismatch=new_model"
