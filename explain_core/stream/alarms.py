@@ -7,7 +7,8 @@ estimator explained (importances), all that were read (rejected records). What a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -32,6 +33,10 @@ MEMORY = 100
 
 TURNOVER = 4
 """Reservoir sizes after which 98 % of a geometric reservoir's rows are new."""
+
+
+Segment = tuple[str, str | None]
+"""Feature and value."""
 
 
 class AlarmsData(State, frozen=True):
@@ -87,7 +92,7 @@ class _Losses(Watch):
         detector: ChangeDetector,
         performance: Performance,
         kinds: Sequence[str],
-        segment: tuple[str, str | None] | None = None,
+        segment: Segment | None = None,
     ) -> None:
         super().__init__(detector)
         self._performance, self._kinds, self._segment = performance, kinds, segment
@@ -128,7 +133,7 @@ class _Importances(Watch):
         name: str,
         estimator: IncrementalEstimator,
         row: int,
-        segment: tuple[str, str | None] | None = None,
+        segment: Segment | None = None,
     ) -> None:
         super().__init__(detector)
         self._performance, self._name, self._estimator, self._row = performance, name, estimator, row
@@ -238,16 +243,17 @@ class Alarms(Part):
             self._watches["estimated"] = _Estimated(self._detector(losses), performance, ["estimated_loss"])
         for name, explainer in explainers.items() if "importance" in subjects else ():
             for row, loss in enumerate(explainer.losses):
-                detector = self._of_estimator(explainer)
-                watch = _Importances(detector, performance, name, explainer, row)
-                self._watches[f"importance/{name}/{loss.name}"] = watch
+                self._watches[f"importance/{name}/{loss.name}"] = self._importances(name, row)
         self._features = {name: found.feature for name, found in segments.items()}
-        self._segments: dict[str, tuple[str, Segments]] = {}
+        self._made: dict[tuple[str, ...], tuple[str, Segments, Callable[[Segment], Watch]]] = {}
+        """How the watch of a segment is made, by what stands before the value in its key, with the estimator and its segments."""
+        self._by_segment: dict[tuple[Any, ...], Watch] = {}
+        """By feature and value that of losses; by estimator, loss and value that of importances."""
         for name, found in segments.items() if "segments" in subjects else ():
-            self._segments.setdefault(found.feature, (name, found))
-        self._apart = segments if "segment_importance" in subjects else {}
-        self._by_segment: dict[tuple[str, str | None], Watch] = {}
-        self._by_importance: dict[tuple[str, str, str | None], Watch] = {}
+            self._made.setdefault((found.feature,), (name, found, self._segment_losses))
+        for name, found in segments.items() if "segment_importance" in subjects else ():
+            for row, loss in enumerate(explainers[name].losses):
+                self._made[name, loss.name] = name, found, partial(self._importances, name, row)
         for name, kind in OF_RECORDS.items():
             if name in subjects:
                 self._watches[name] = kind(self._detector(kind.columns), kinds)
@@ -259,15 +265,20 @@ class Alarms(Part):
             subjects, one_in=options.one_in, baseline=options.baseline, season=options.season, **how
         )
 
-    def _of_estimator(self, explainer: IncrementalEstimator) -> ChangeDetector:
+    def _segment_losses(self, segment: Segment) -> Watch:
+        return _Losses(self._detector(len(self._performance.losses)), self._performance, ["loss"], segment)
+
+    def _importances(self, name: str, row: int, segment: Segment | None = None) -> Watch:
         """On average, a row stays in a geometric reservoir for ``stay`` records; rows from before a feature's first appearance lack it.
 
         Its subjects are the players at its last record: those that came later are no part of what a snapshot has.
         """
+        explainer = self._explainers[name]
         kind, size = getattr(explainer.reservoir, "kind", None), explainer.reservoir.size
         stay = max(size // self._every, 2) if kind == "geometric" else MEMORY
         warm_up = max(self._options.warm_up, TURNOVER * stay)
-        return self._detector(0, memory=stay, draws=explainer.n_samples, warm_up=warm_up)
+        detector = self._detector(0, memory=stay, draws=explainer.n_samples, warm_up=warm_up)
+        return _Importances(detector, self._performance, name, explainer, row, segment)
 
     def room(self, timestamps: Sequence[int], before: int) -> int:
         return min(
@@ -288,7 +299,7 @@ class Alarms(Part):
             positions = [Position(record.offset, record.timestamp) for record in given]
             for watch in self._watches.values():
                 raised += self._add(watch, given, part, positions)
-            for i, place in enumerate(part.explained if self._segments or self._apart else ()):
+            for i, place in enumerate(part.explained if self._made else ()):
                 alone = part.part(place, place + 1)
                 for watch in self._of_segments({name: values[i] for name, values in part.segments.items()}):
                     raised += self._add(watch, given[place : place + 1], alone, positions[place : place + 1])
@@ -308,31 +319,16 @@ class Alarms(Part):
 
     def _of_segments(self, newest: Mapping[str, str | None]) -> Iterator[Watch]:
         """The watches of the segments of a record."""
-        for feature, (name, _) in self._segments.items():
+        for key, (name, _, _) in self._made.items():
             if name in newest:
-                yield self._of_segment(feature, newest[name])
-        for name in self._apart:
-            if name in newest:
-                for loss in range(len(self._explainers[name].losses)):
-                    yield self._of_importance(name, loss, newest[name])
+                yield self._of_segment(*key, newest[name])
 
-    def _of_segment(self, *segment: Any) -> Watch:
-        """The watch of a segment's losses, made at its first record."""
-        found = self._by_segment.get(segment)
+    def _of_segment(self, *key: Any) -> Watch:
+        """The watch of a segment, made at its first record."""
+        found = self._by_segment.get(key)
         if found is None:
-            detector = self._detector(len(self._performance.losses))
-            found = self._by_segment[segment] = _Losses(detector, self._performance, ["loss"], segment)
-        return found
-
-    def _of_importance(self, name: str, row: int, value: str | None) -> Watch:
-        """The watch of the importances in a segment, made at its first record."""
-        estimator = self._explainers[name]
-        key = name, estimator.losses[row].name, value
-        found = self._by_importance.get(key)
-        if found is None:
-            segment, detector = (self._apart[name].feature, value), self._of_estimator(estimator)
-            found = _Importances(detector, self._performance, name, estimator, row, segment)
-            self._by_importance[key] = found
+            _, segments, made = self._made[key[:-1]]
+            found = self._by_segment[key] = made((segments.feature, key[-1]))
         return found
 
     def rejected(self, position: Position) -> list[Alarm]:
@@ -356,7 +352,7 @@ class Alarms(Part):
 
     @property
     def _all(self) -> Iterator[Watch]:
-        return chain(self._watches.values(), self._by_segment.values(), self._by_importance.values())
+        return chain(self._watches.values(), self._by_segment.values())
 
     @property
     def _among(self) -> int:
@@ -370,10 +366,9 @@ class Alarms(Part):
         """
         watches = list(self._watches.values())
         for name, value in (reported or {}).items():
-            keys = [(name, loss.name, value) for loss in self._explainers[name].losses]
-            watches += [self._by_importance[key] for key in keys if key in self._by_importance]
-            segment = self._features[name], value
-            watches += [self._by_segment[segment]] if segment in self._by_segment else []
+            of_importances = [(name, loss.name, value) for loss in self._explainers[name].losses]
+            keys = [*of_importances, (self._features[name], value)]
+            watches += [self._by_segment[key] for key in keys if key in self._by_segment]
         among = self._among
         return {
             watch.subject(column): floor
@@ -383,31 +378,21 @@ class Alarms(Part):
         }
 
     def state(self, pack: Pack = dumps) -> AlarmsData:
-        return AlarmsData(
-            {name: watch.detector.state() for name, watch in self._watches.items()},
-            self._causes.state(),
-            [(*key, watch.detector.state()) for key, watch in self._by_segment.items()],
-            [(*key, watch.detector.state()) for key, watch in self._by_importance.items()],
-        )
+        detectors = {name: watch.detector.state() for name, watch in self._watches.items()}
+        apart: Any = [(*key, watch.detector.state()) for key, watch in self._by_segment.items()]
+        losses, importances = ([of for of in apart if len(of) == n] for n in (3, 4))
+        return AlarmsData(detectors, self._causes.state(), losses, importances)
 
     def restore(self, data: AlarmsData, classes: int, unpack: Unpack) -> None:
         """Restore a stored state, after the estimators and the features seen. Raises ``StateError`` where it is invalid."""
         check(list(data.detectors) == list(self._watches), "alarms: of other subjects")
         for name, watch in self._watches.items():
             watch.detector.restore(data.detectors[name], watch.most)
-        for feature, value, state in data.segments:
-            check(
-                feature in self._segments and value in self._segments[feature][1],
-                "alarms: of a segment that is none",
-            )
-            check((feature, value) not in self._by_segment, "alarms: of a segment twice")
-            watch = self._of_segment(feature, value)
-            watch.detector.restore(state, watch.most)
-        for name, loss, value, state in data.importances:
-            check(name in self._apart and value in self._apart[name], "alarms: of a segment that is none")
-            losses = [one.name for one in self._explainers[name].losses]
-            check(loss in losses, "alarms: of a segment's loss that is none")
-            check((name, loss, value) not in self._by_importance, "alarms: of a segment twice")
-            watch = self._of_importance(name, losses.index(loss), value)
+        stored: list[Any] = [*data.segments, *data.importances]
+        for *key, value, state in stored:
+            made = self._made.get(tuple(key))
+            check(made is not None and value in made[1], "alarms: of a segment that is none")
+            check((*key, value) not in self._by_segment, "alarms: of a segment twice")
+            watch = self._of_segment(*key, value)
             watch.detector.restore(state, watch.most)
         self._causes.restore(data.causes)
