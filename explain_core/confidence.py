@@ -6,10 +6,11 @@ import math
 from typing import Annotated, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
-from explain_core import sums
 from explain_core.losses import HUGE
 from explain_core.state import Count, State, check
+from explain_core.sums import total as left_to_right
 
 WARM_UP = 100
 """First values, which only say how large values are."""
@@ -44,12 +45,13 @@ class Interval(NamedTuple):
     limit: float | None
 
 
-class ConfidenceState(State, frozen=True):
+class ConfidenceState(State, frozen=False):  # type: ignore[misc]
     """Sums of all values and of those that count, see ``ConfidenceSequence``."""
 
     seen: Count
     sizes: float
     first: float
+    """The first limit; 0 while there is none."""
     n: Count
     total: float
     variation: float
@@ -101,12 +103,8 @@ class ConfidenceSequence:
         if limit is not None and not 0.0 < limit <= HUGE:
             raise ValueError(f"limit: {limit} is not between 0 and {HUGE:g}; 2 is that of the Brier score")
         self._level = 2.0 / (1.0 - confidence)
-        self._seen = 0
-        self._sizes = 0.0
-        self._first = limit or 0.0  # the first limit; 0 while there is none
         self._most = 0 if limit else DOUBLINGS
-        self._n = self._clipped = self._doublings = 0
-        self._total = self._variation = self._cut = 0.0
+        self._sums = ConfidenceState(0, 0.0, limit or 0.0, 0, 0.0, 0.0, 0, 0.0, 0)
 
     def add(self, value: float) -> None:
         """Add a value. Raises ``ValueError`` where it is not finite."""
@@ -114,48 +112,51 @@ class ConfidenceSequence:
             if not math.isfinite(value):
                 raise ValueError(f"difference: {value} is not a finite number")
             value = math.copysign(HUGE, value)
-        self._seen += 1
-        if self._first == 0.0:
-            self._sizes += abs(value)
-            if self._seen >= WARM_UP:
-                self._first = WIDE * self._sizes / self._seen
+        sums = self._sums
+        sums.seen += 1
+        if sums.first == 0.0:
+            sums.sizes += abs(value)
+            if sums.seen >= WARM_UP:
+                sums.first = WIDE * sums.sizes / sums.seen
             return
         limit = self._limit
         x = value if -limit <= value <= limit else math.copysign(limit, value)
-        off = x - (self._total / self._n if self._n else 0.0)
-        self._n += 1
-        self._total += x
-        self._variation += off * off
+        off = x - (sums.total / sums.n if sums.n else 0.0)
+        sums.n += 1
+        sums.total += x
+        sums.variation += off * off
         if x != value:
-            self._clipped += 1
-            self._cut += abs(value - x)
-            if self._doublings < self._most and self._cut > CUT * self._reach():
-                self._doublings += 1
+            sums.clipped += 1
+            sums.cut += abs(value - x)
+            if sums.doublings < self._most and sums.cut > CUT * self._reach():
+                sums.doublings += 1
 
     @property
     def interval(self) -> Interval:
         """The mean and its interval."""
-        if not self._n:
+        sums = self._sums
+        if not sums.n:
             return Interval(None, None, None, 0, 0, None)
-        mean, half = self._total / self._n, self._reach() / self._n
-        return Interval(mean, mean - half, mean + half, self._n, self._clipped, self._limit)
+        mean, half = sums.total / sums.n, self._reach() / sums.n
+        return Interval(mean, mean - half, mean + half, sums.n, sums.clipped, self._limit)
 
     @property
     def excludes_zero(self) -> bool:
         """Whether the interval does not hold 0: as ``interval`` says, in less time."""
-        total, (variation, bets) = abs(self._total), self._scaled()
-        if not self._n or total * total <= 2.0 * math.log(self._level) * self._variation:
+        sums, (variation, bets) = self._sums, self._scaled()
+        total = abs(sums.total)
+        if not sums.n or total * total <= 2.0 * math.log(self._level) * sums.variation:
             return False  # no bet has gained so much
         return self._gain(total / (2.0 * self._limit), variation, bets) > self._level
 
     @property
     def _limit(self) -> float:
-        return self._first * 2.0**self._doublings
+        return self._sums.first * 2.0**self._sums.doublings
 
     def _scaled(self) -> tuple[float, int]:
         """The variation in units of (twice the limit)², and how many bets are left."""
         c = 2.0 * self._limit
-        return (self._variation / c / c if c else 0.0), LEVELS - self._doublings
+        return (self._sums.variation / c / c if c else 0.0), LEVELS - self._sums.doublings
 
     @staticmethod
     def _gain(total: float, variation: float, bets: int) -> float:
@@ -163,7 +164,7 @@ class ConfidenceSequence:
             bet * total - cost * variation for bet, cost in zip(_BETS[:bets], _COSTS[:bets], strict=True)
         ]
         most = max(gains)
-        return math.inf if most > 700.0 else sums.total(math.exp(gain) for gain in gains) / LEVELS
+        return math.inf if most > 700.0 else left_to_right(math.exp(gain) for gain in gains) / LEVELS
 
     def _reach(self) -> float:
         """u: by so much the sum may be off. Newton's method from above: the logarithm of the mixture is convex."""
@@ -175,8 +176,10 @@ class ConfidenceSequence:
             gains = [bet * total - cost * variation - level for bet, cost in pairs]
             most = max(gains)
             weights = [math.exp(gain - most) for gain in gains]
-            mass = sums.total(weights)
-            slope = sums.total(weight * bet for weight, (bet, _) in zip(weights, pairs, strict=True)) / mass
+            mass = left_to_right(weights)
+            slope = (
+                left_to_right(weight * bet for weight, (bet, _) in zip(weights, pairs, strict=True)) / mass
+            )
             step = (most + math.log(mass)) / slope
             total -= step
             if step <= 1e-9 * total:
@@ -184,17 +187,7 @@ class ConfidenceSequence:
         return total * 2.0 * self._limit
 
     def state(self) -> ConfidenceState:
-        return ConfidenceState(
-            self._seen,
-            self._sizes,
-            self._first,
-            self._n,
-            self._total,
-            self._variation,
-            self._clipped,
-            self._cut,
-            self._doublings,
-        )
+        return replace(self._sums)
 
     def restore(self, state: ConfidenceState) -> None:
         """Restore a stored state. Raises ``StateError`` where it is not one of such a sequence."""
@@ -205,11 +198,9 @@ class ConfidenceSequence:
         )
         check(state.clipped <= state.n <= state.seen, "comparison: more values than there were")
         check(state.first > 0.0 if self._most == 0 or state.n else True, "comparison: no limit")
-        check(self._most > 0 or state.first == self._first, "comparison: another limit")
+        check(self._most > 0 or state.first == self._sums.first, "comparison: another limit")
         check(state.doublings <= self._most, "comparison: a limit that does not grow has grown")
-        self._seen, self._sizes, self._first = state.seen, state.sizes, state.first
-        self._n, self._total, self._variation = state.n, state.total, state.variation
-        self._clipped, self._cut, self._doublings = state.clipped, state.cut, state.doublings
+        self._sums = replace(state)
         check(math.isfinite(self._reach()), "comparison: an interval without end")
         most = self._limit * (1.0 + 1e-9)
-        check(abs(self._total) <= self._n * most, "comparison: a mean beyond the limit")
+        check(abs(state.total) <= state.n * most, "comparison: a mean beyond the limit")
