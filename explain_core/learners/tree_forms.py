@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
@@ -87,54 +88,34 @@ def plan_of(model: Any, task: Task) -> TreePlan | None:
     )
 
 
+class Parameter(NamedTuple):
+    """A parameter of river's class: which values compiled code knows, the place of its number, and what number a value is."""
+
+    name: str
+    known: Callable[[Any], bool]
+    place: int | None = None
+    number: Callable[[Any], float] = float
+
+
 def _form_of(model: Any, task: Task) -> Form | None:
     for form in FORMS:
         if form.regression == (task == "regression") and type(model) is resolve_name(form.river):
-            repeatable = _regression_repeatable(model) if form.regression else _repeatable(model)
-            if form.structure == FOREST:
-                repeatable = repeatable and _draws(model, form)
-            else:
-                repeatable = repeatable and model._root is None
-            return form if repeatable and (form.structure != ADAPTIVE or _adapts(model)) else None
+            known = all(parameter.known(getattr(model, parameter.name)) for parameter in _parameters(form))
+            return form if known and _is_new(model, form) else None
     return None
 
 
 def _numbers_of(model: Any, form: Form) -> dict[int, float]:
     """The parameters by their places."""
     found = {
-        at.GRACE: model.grace_period,
-        at.DELTA: model.delta,
-        at.TAU: model.tau,
-        at.DEPTH_LIMIT: DEEPEST if model.max_depth is None else min(model.max_depth, DEEPEST),
-        at.TWO: 2.0,
-        at.HALF: 0.5,
-        at.BINARY: model.binary_split,
-        at.PREPRUNE: model.merit_preprune,
-        at.STOP: model.stop_mem_management,
-        at.LEAF_LIMIT: LEAF_LIMIT_OF_TREES,
-        **(_target_numbers(model) if form.regression else _class_numbers(model)),
-    }
+        parameter.place: parameter.number(getattr(model, parameter.name))
+        for parameter in _parameters(form)
+        if parameter.place is not None
+    } | {at.TWO: 2.0, at.HALF: 0.5, at.LEAF_LIMIT: LEAF_LIMIT_OF_TREES}
     if form.structure == ADAPTIVE:
-        found |= {
-            at.RATE: math.exp(-1),
-            at.BOOTSTRAP: model.bootstrap_sampling,
-            at.DRIFT_WINDOW: model.drift_window_threshold,
-            at.SWITCH: model.switch_significance,
-            at.COMPARES: 1.0,
-        }
-    elif form.structure == FOREST:
-        found |= {
-            at.RATE: math.exp(-model.lambda_value),
-            at.WEIGHTED: not model.disable_weighted_vote,
-            at.WARNING_ON: _watches(model.warning_detector),
-            at.DRIFT_ON: _watches(model.drift_detector),
-        }
-        if form.regression:
-            found |= {
-                at.LEAST: 5,  # river's trees of a forest do not get the forest's own
-                at.AGGREGATION: MEAN if model.aggregation_method == "mean" else MEDIAN,
-                at.METRIC: _metrics(form).index(type(model.metric)),
-            }
+        found |= {at.RATE: math.exp(-1), at.COMPARES: 1.0}
+    elif form.structure == FOREST and form.regression:
+        found[at.LEAST] = 5  # river's trees of a forest do not get the forest's own
     return found
 
 
@@ -152,40 +133,117 @@ def _detectors_of(model: Any, form: Form) -> list[list[float]]:
     ]
 
 
-def _class_numbers(model: Any) -> dict[int, float]:
-    from river.tree.splitter import GaussianSplitter
-
-    return {
-        at.SHARE: model.max_share_to_split,
-        at.FRACTION: model.min_branch_fraction,
-        at.N_SPLITS: (model.splitter or GaussianSplitter()).n_splits,
-        at.MANNER: MANNERS[model.leaf_prediction],
-        at.NB_THRESHOLD: model.nb_threshold,
-        at.COMPARES: model.leaf_prediction == "nba",
-        at.CRITERION: CRITERIA[model.split_criterion],
-    }
+def _any(value: Any) -> bool:
+    return True
 
 
-def _target_numbers(model: Any) -> dict[int, float]:
+def _number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _from_0(value: Any) -> bool:
+    return _number(value) and value >= 0
+
+
+def _parameters(form: Form) -> list[Parameter]:
+    found = [
+        Parameter("grace_period", _from_0, at.GRACE),
+        Parameter("delta", lambda delta: _from_0(delta) and 0.0 < delta <= 1.0, at.DELTA),
+        Parameter("tau", _from_0, at.TAU),
+        Parameter("max_depth", lambda most: most is None or type(most) is int, at.DEPTH_LIMIT, _depth),
+        Parameter("binary_split", _any, at.BINARY),
+        Parameter("merit_preprune", _any, at.PREPRUNE),
+        Parameter("stop_mem_management", lambda stops: not stops or form.structure != ADAPTIVE, at.STOP),
+        Parameter("nominal_attributes", lambda names: all(isinstance(name, str) for name in names or ())),
+        Parameter("max_size", lambda size: size >= (500.0 if form.regression else 100.0)),  # river's default
+        *(_of_target() if form.regression else _of_classes()),
+    ]
+    if form.structure == ADAPTIVE:
+        found += [
+            Parameter("bootstrap_sampling", _any, at.BOOTSTRAP),
+            Parameter("drift_window_threshold", _number, at.DRIFT_WINDOW),
+            Parameter("switch_significance", lambda p: type(p) is float and 0.0 < p < 2.0, at.SWITCH),
+            Parameter("drift_detector", _watches),
+        ]
+    elif form.structure == FOREST:
+        most, metrics = MOST_TREES if form.regression else math.inf, _metrics(form)
+        found += [
+            Parameter("n_models", lambda n: type(n) is int and 0 < n <= most),
+            Parameter("max_features", lambda k: k in ("sqrt", "log2", None) or _number(k)),
+            Parameter("lambda_value", lambda r: _number(r) and 0.0 < r < 700.0, at.RATE, lambda r: math.exp(-r)),
+            Parameter("disable_weighted_vote", _any, at.WEIGHTED, operator.not_),
+            Parameter("warning_detector", _watches_or_not, at.WARNING_ON, _watches),
+            Parameter("drift_detector", _watches_or_not, at.DRIFT_ON, _watches),
+            Parameter("metric", lambda metric: type(metric) in metrics),
+        ]  # fmt: skip
+        if form.regression:
+            found += [
+                Parameter(
+                    "aggregation_method", _any, at.AGGREGATION, lambda how: {"mean": MEAN}.get(how, MEDIAN)
+                ),
+                Parameter("metric", _any, at.METRIC, lambda metric: metrics.index(type(metric))),
+            ]
+    return found
+
+
+def _depth(most: int | None) -> int:
+    return DEEPEST if most is None else min(most, DEEPEST)
+
+
+def _of_classes() -> list[Parameter]:
+    from river.tree.splitter import GaussianSplitter as Gaussian
+
+    return [
+        Parameter("max_share_to_split", _from_0, at.SHARE),
+        Parameter("min_branch_fraction", _from_0, at.FRACTION),
+        Parameter("splitter", lambda s: s is None or type(s) is Gaussian, at.N_SPLITS, lambda s: (s or Gaussian()).n_splits),
+        Parameter("leaf_prediction", MANNERS.__contains__, at.MANNER, MANNERS.__getitem__),
+        Parameter("leaf_prediction", _any, at.COMPARES, "nba".__eq__),
+        Parameter("nb_threshold", _from_0, at.NB_THRESHOLD),
+        Parameter("split_criterion", CRITERIA.__contains__, at.CRITERION, CRITERIA.__getitem__),
+    ]  # fmt: skip
+
+
+def _of_target() -> list[Parameter]:
     from river import optim
     from river.linear_model import LinearRegression
-    from river.tree.splitter import QOSplitter, TEBSTSplitter
+    from river.tree.splitter import EBSTSplitter, QOSplitter, TEBSTSplitter
 
-    leaf = model.leaf_model or LinearRegression()
-    splitter = model.splitter or TEBSTSplitter()
-    absolute = type(leaf.loss) is optim.losses.Absolute
-    return {
-        at.MANNER: TARGET_MANNERS[model.leaf_prediction],
-        at.SCALE: 10.0**splitter.digits if type(splitter) is TEBSTSplitter else 0.0,
-        at.RADIUS: splitter.radius if type(splitter) is QOSplitter else 0.0,
-        at.LEAST: model.min_samples_split,
-        at.DECAY: model.model_selector_decay,
-        at.LEAF_RATE: leaf.optimizer.lr.learning_rate,
-        at.LEAF_INTERCEPT_RATE: leaf.intercept_lr.learning_rate,
-        at.LEAF_L2: leaf.l2,
-        at.LEAF_CLIP: leaf.clip_gradient,
-        at.LEAF_LOSS: linear_plan.ABSOLUTE if absolute else linear_plan.SQUARED,
-    }
+    from explain_core.learners.linear_river import is_new
+
+    def observes(splitter: Any) -> bool:
+        return (
+            splitter is None
+            or type(splitter) is EBSTSplitter
+            or (type(splitter) is TEBSTSplitter and splitter.digits in range(23))
+            or (type(splitter) is QOSplitter and not splitter.allow_multiway_splits)
+        )
+
+    def fits(leaf: Any) -> bool:
+        plain = type(leaf) is LinearRegression and is_new(leaf, linear_plan.IDENTITY)
+        return leaf is None or (plain and leaf.intercept_init == 0)
+
+    def scale(splitter: Any) -> float:
+        splitter = splitter or TEBSTSplitter()
+        return 10.0**splitter.digits if type(splitter) is TEBSTSplitter else 0.0
+
+    def of_leaf(place: int, number: Callable[[Any], float]) -> Parameter:
+        return Parameter("leaf_model", fits, place, lambda leaf: number(leaf or LinearRegression()))
+
+    losses = {optim.losses.Absolute: linear_plan.ABSOLUTE}
+    return [
+        Parameter("leaf_prediction", TARGET_MANNERS.__contains__, at.MANNER, TARGET_MANNERS.__getitem__),
+        Parameter("splitter", observes, at.SCALE, scale),
+        Parameter("splitter", observes, at.RADIUS, lambda s: s.radius if type(s) is QOSplitter else 0.0),
+        Parameter("min_samples_split", _from_0, at.LEAST),
+        Parameter("model_selector_decay", _from_0, at.DECAY),
+        Parameter("remove_poor_attrs", operator.not_),
+        of_leaf(at.LEAF_RATE, lambda leaf: leaf.optimizer.lr.learning_rate),
+        of_leaf(at.LEAF_INTERCEPT_RATE, lambda leaf: leaf.intercept_lr.learning_rate),
+        of_leaf(at.LEAF_L2, lambda leaf: leaf.l2),
+        of_leaf(at.LEAF_CLIP, lambda leaf: leaf.clip_gradient),
+        of_leaf(at.LEAF_LOSS, lambda leaf: losses.get(type(leaf.loss), linear_plan.SQUARED)),
+    ]
 
 
 def _metrics(form: Form) -> tuple[type, ...]:
@@ -195,102 +253,22 @@ def _metrics(form: Form) -> tuple[type, ...]:
     return (metrics.MSE, metrics.MAE, metrics.RMSE) if form.regression else (metrics.Accuracy,)
 
 
-def _repeatable(model: Any) -> bool:
-    """Whether the parameters of a classification tree, or of those of a forest, are among those that compiled code knows."""
-    from river.tree.splitter import GaussianSplitter
-
-    return (
-        model.leaf_prediction in MANNERS
-        and model.split_criterion in CRITERIA
-        and (model.splitter is None or type(model.splitter) is GaussianSplitter)
-        and not (model.remove_poor_attrs and model.leaf_prediction == "mc")
-        and _from_0(model.nb_threshold, model.max_share_to_split, model.min_branch_fraction)
-        and _tree_repeatable(model, 100.0)
-    )
+def _is_new(model: Any, form: Form) -> bool:
+    """Whether it has learnt nothing, and its parameters go together."""
+    if form.structure == FOREST:
+        metric = model.metric
+        learnt = len(model) or (metric._mean.n if form.regression else metric.cm.n_samples)
+    else:
+        learnt = model._root is not None
+    if form.regression:
+        return not learnt and (model.leaf_prediction == "mean" or not model.nominal_attributes)
+    return not learnt and not (model.remove_poor_attrs and model.leaf_prediction == "mc")
 
 
-def _regression_repeatable(model: Any) -> bool:
-    """The same of a regression tree."""
-    from river.linear_model import LinearRegression
-    from river.tree.splitter import EBSTSplitter, QOSplitter, TEBSTSplitter
-
-    from explain_core.learners.linear_river import is_new
-
-    leaf, splitter = model.leaf_model, model.splitter
-    return (
-        model.leaf_prediction in TARGET_MANNERS
-        and (model.leaf_prediction == "mean" or not model.nominal_attributes)
-        and (
-            leaf is None
-            or (
-                type(leaf) is LinearRegression
-                and is_new(leaf, linear_plan.IDENTITY)
-                and leaf.intercept_init == 0
-            )
-        )
-        and (
-            splitter is None
-            or type(splitter) is EBSTSplitter
-            or (type(splitter) is TEBSTSplitter and splitter.digits in range(23))
-            or (type(splitter) is QOSplitter and not splitter.allow_multiway_splits)
-        )
-        and not model.remove_poor_attrs
-        and _from_0(model.min_samples_split, model.model_selector_decay)
-        and _tree_repeatable(model, 500.0)
-    )
-
-
-def _tree_repeatable(model: Any, default_size: float) -> bool:
-    """The same of the parameters that all trees have."""
-    nominal = model.nominal_attributes
-    return (
-        (nominal is None or all(isinstance(name, str) for name in nominal))
-        and model.max_size >= default_size
-        and (model.max_depth is None or type(model.max_depth) is int)
-        and _from_0(model.grace_period, model.delta, model.tau)
-        and 0.0 < model.delta <= 1.0
-    )
-
-
-def _from_0(*values: Any) -> bool:
-    """Whether all are numbers, and none is negative."""
-    return all(type(value) in (int, float) and value >= 0 for value in values)
-
-
-def _adapts(model: Any) -> bool:
-    """The same of what an adaptive tree alone has."""
-    return (
-        not model.stop_mem_management
-        and _watches(model.drift_detector)
-        and type(model.drift_window_threshold) in (int, float)
-        and type(model.switch_significance) is float
-        and 0.0 < model.switch_significance < 2.0
-    )
-
-
-def _draws(model: Any, form: Form) -> bool:
-    """The same of what a forest alone has, and whether it has learnt nothing."""
+def _watches_or_not(detector: Any) -> bool:
     from river import drift
 
-    metric: Any = model.metric
-    if type(metric) not in _metrics(form):
-        return False
-    measured = (
-        (metric._mean.n != 0.0 or model.n_models > MOST_TREES) if form.regression else metric.cm.n_samples
-    )
-    return (
-        not measured
-        and len(model) == 0
-        and type(model.n_models) is int
-        and model.n_models > 0
-        and type(model.lambda_value) in (int, float)
-        and 0.0 < model.lambda_value < 700.0
-        and (model.max_features in ("sqrt", "log2", None) or type(model.max_features) in (int, float))
-        and all(
-            type(detector) is drift.NoDrift or _watches(detector)
-            for detector in (model.drift_detector, model.warning_detector)
-        )
-    )
+    return type(detector) is drift.NoDrift or _watches(detector)
 
 
 def _watches(detector: Any) -> bool:
