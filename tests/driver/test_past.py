@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from explain_sidecar.settings import Settings
-from tests.driver.driver import TINY, Driver, values
+from tests.driver import faults
+from tests.driver.driver import AWAY_SECONDS, OUTPUTS, TINY, Driver, values
 from tests.driver.log import Entry
+from tests.driver.process import Client
 
 RECORDS = 20
 
@@ -361,6 +363,35 @@ def test_a_replay_that_diverges_is_refused_and_names_both_sides_and_is_accepted_
     the_chain_holds(driver)
     driver.feed(0, values(20, 6))
     assert driver.run_to_end() == []
+
+
+@pytest.mark.parametrize("hidden", ["dead_letters", "explanations"])
+def test_an_accepted_divergence_loses_no_message_of_an_output_that_did_not_diverge(hidden: str) -> None:
+    """Its last transaction was committed in part: of one output nothing is visible. The model, and so the explanations, diverge."""
+    model = {"model": {"factory": "tests.driver.model:Unpredictable"}}
+    driver = Driver(Settings(**{**TINY, **RARE, **model}), partitions=1)
+    driver.feed(0, values(30))
+    assert driver.run_to_end() == []
+    driver.feed(0, [b"{", *values(6, 1)])
+
+    def torn(client: Client) -> None:
+        if client.process.calls[-1] == "commit_transaction":
+            client.process.faults.clear()
+            faults.both(faults.torn([(OUTPUTS[hidden], 0)]), faults.kill)(driver)(client)
+
+    driver.start(faults=dict.fromkeys(range(faults.MANY), torn))
+    driver.turn(0, 50)
+    assert not driver.workers
+    driver.cluster.abort_torn("app-test-0")
+    driver.cluster.clock.sleep(AWAY_SECONDS)
+    offset = driver.positions()[0][0]
+    assert f"recovery.offset={offset}" in refused(driver)
+    recovery = {"on_divergence": "continue", "partition": 0, "offset": offset}
+    driver.feed(0, [*values(20, 5), b"{"])
+    assert driver.run_to_end(Settings(**{**TINY, **RARE, **model, "recovery": recovery})) == []
+    letters = [dict(headers) for _, _, headers in driver.published(0)["dead_letters"]]
+    assert [int(letter["__explain.seq"] or b"") for letter in letters] == list(range(len(letters)))
+    the_chain_holds(driver)
 
 
 def the_chain_holds(driver: Driver) -> None:

@@ -255,8 +255,9 @@ class OwnedPartition:
         self._run()
 
     def _diverged(self, target: Target, state: PartitionState) -> None:
-        self._recovery.accept(target, state)
-        self._withheld.clear()  # of the chains that were accepted everything counts as published
+        accepted = self._recovery.accept(target, state)
+        # Of their chains everything counts as published; in place, as the caller may be adding to it.
+        self._withheld[:] = [output for output in self._withheld if output.destination not in accepted]
         self.location = None  # a new snapshot, with the accepted chains in it, before anything else
 
     def _run(self) -> None:

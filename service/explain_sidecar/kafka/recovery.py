@@ -514,9 +514,9 @@ class Recovery:
         log.warning("epoch %d: %s", made.epoch, carry.sentence, extra=self._extra)
         return made
 
-    def accept(self, target: Target, state: PartitionState) -> None:
+    def accept(self, target: Target, state: PartitionState) -> set[str]:
         """Accept the published digests for a state that differs from the one that published them, if an operator has allowed
-        it. Raises ``RecoveryError`` otherwise.
+        it; returns the outputs whose chain was another. Raises ``RecoveryError`` otherwise.
         """
         settings = self._cluster.settings
         recovery = settings.recovery
@@ -535,11 +535,17 @@ class Recovery:
                 f"recovery.partition={self.partition}, recovery.offset={target.offset}; or begin anew: {self._remedy()}"
             )
         log.warning("%s; accepted by recovery.on_divergence", text, extra=self._extra)
-        for name, chain in state.chains.items():
-            if name in target.chains:  # downstream's chain goes on unbroken
-                seq, digest = target.chains[name]
-                chain.seq, chain.digest = seq, bytes.fromhex(digest)
         state.notices.append(f"an operator accepted that the replay up to offset {target.offset} diverged")
+        others = set()
+        for name, chain in state.chains.items():
+            published = target.chains.get(name)
+            if published is not None and published != (chain.seq, chain.digest.hex()):
+                # Downstream's chain goes on unbroken, where a transaction was committed in part behind the last message that is visible.
+                seen = target.visible.get(name)
+                chain.seq, digest = min(published, seen.link) if seen else published
+                chain.digest = bytes.fromhex(digest)
+                others.add(name)
+        return others
 
 
 def settings_difference(before: Any, now: Any, path: str = "") -> str:
