@@ -417,6 +417,24 @@ def test_an_instance_with_the_settings_of_before_leaves_the_partition_to_others(
     assert driver.run_to_end(after) == []
 
 
+def test_an_offset_of_the_epoch_before_is_refused_once_the_next_has_published():
+    """There is no snapshot of the new epoch but its first, which stands at that offset: the messages tell."""
+    rare = {"checkpoint": {**TINY["checkpoint"], "max_replay_seconds": 1e6, "max_age": 1e6}}
+    before, after = settings_of(rare), settings_of(merged(merged({}, rare), {"emit": {"every": 2}}))
+    driver = Driver(before, partitions=1)
+    driver.feed(0, records(COUNT, 1))
+    assert driver.run_to_end(before) == []
+    (committed,) = driver.positions().values()
+    driver.feed(0, records(COUNT, 2))
+    driver.lose_after(driver.ends()[0], after)
+    driver.cluster.groups["app"].committed["records", 0] = committed
+    published = driver.published(0)
+    (reason,) = driver.run_to_end(after)
+    assert f"the committed offset {committed[0]} of epoch 0 is behind the explanation of offset" in reason
+    assert "of epoch 1: the group's offsets were moved back, or lost" in reason
+    assert driver.published(0) == published
+
+
 def test_nothing_begins_where_a_difference_is_to_stop_the_sidecar():
     before = settings_of({})
     driver = Driver(before, partitions=1)
