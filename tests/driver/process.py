@@ -37,7 +37,7 @@ class Client:
         self.refused: KafkaError | None = None
         """Why the message that is sent next is refused."""
         self.unknown = False
-        """Whether Kafka no longer knows the offset of the message that is sent next."""
+        """Whether Kafka no longer knows the offset of the message that is produced next."""
 
     def called(self, name: str) -> None:
         process = self.process

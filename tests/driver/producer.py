@@ -22,7 +22,7 @@ class Producer(Client):
         self.epoch = -1
         self._state = "new"
         self._cause: KafkaError | None = None
-        self._waiting: list[tuple[Where, Entry, Any]] = []
+        self._waiting: list[tuple[Where, Entry, Any, bool]] = []
         self._reports: list[Callable[[], None]] = []
         self._joined: set[Where] = set()
         """Partitions that the coordinator was asked to take into the transaction; those of the offsets under an empty name."""
@@ -56,7 +56,8 @@ class Producer(Client):
         self.cluster.log(topic, partition)
         stamp = int(1_000 * self.cluster.clock.time())
         entry = Entry(key, value, tuple(headers), stamp)
-        self._waiting.append(((topic, partition), entry, on_delivery))
+        self._waiting.append(((topic, partition), entry, on_delivery, self.unknown))
+        self.unknown = False
         if len(self._waiting) >= LINGER:
             self._send()
 
@@ -137,7 +138,7 @@ class Producer(Client):
 
     def _send(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for where, entry, on_delivery in waiting:
+        for where, entry, on_delivery, unknown in waiting:
             failure, offset = self.refused, -1
             if failure is not None:
                 self.refused = None
@@ -153,8 +154,8 @@ class Producer(Client):
                     self._fail(failure)
             else:
                 failure = KafkaError(KafkaError._PURGE_QUEUE)
-            if self.unknown and failure is None:
-                self.unknown, offset = False, -1
+            if unknown:
+                offset = -1
             message = Message(topic=where[0], partition=where[1], offset=offset)
             if on_delivery is not None:
                 self._reports.append(lambda f=on_delivery, e=failure, m=message: f(e, m))

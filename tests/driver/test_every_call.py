@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from explain_sidecar.kafka.checkpoints import Pointer
 from tests.driver import faults
 from tests.driver.driver import Driver, values
 from tests.driver.faults import PRODUCER, Kind, at
@@ -84,3 +85,16 @@ def test_at_every_call(kind: Kind, when: faults.When, two: bool, allowed: Sequen
         assert driver.differences() == [], call
         assert all(any(text in reason for text in allowed) for reason in driver.ended), driver.ended
         assert driver.committed() == driver.ends()
+
+
+def test_no_offset_is_committed_with_a_snapshot_whose_place_is_not_known() -> None:
+    def stand(driver: Driver) -> None:
+        while driver.committed() != driver.ends():
+            driver.turn(0)
+            for _, metadata in driver.positions().values():
+                pointer = Pointer.decode(metadata)
+                assert pointer is not None and 0 <= pointer.first_chunk <= pointer.manifest
+        driver.finish()
+
+    for driver, call in faults.at_each(faults.forget_offset, at("produce"), began, stand):
+        assert driver.differences() == [], call
