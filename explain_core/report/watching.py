@@ -116,6 +116,8 @@ def _task(model: Any, given: AnyTask | None, source: Source | None) -> Task | No
     if given is not None and given != "classification":
         return given
     of_model = _task_of_model(model)
+    if of_model == "classification":
+        given, of_model = of_model, None
     if given is None:
         return of_model or (None if source is None else task_of(source.labels))
     if of_model not in (None, "regression"):
@@ -214,12 +216,15 @@ def _is_path(model: Any) -> bool:
     return isinstance(model, str | Path) and model not in get_args(Name)
 
 
-def _task_of_model(model: Any) -> Task | None:
-    """What a model is for, where it alone says so: a regression, or a number of classes."""
+def _task_of_model(model: Any) -> AnyTask | None:
+    """What a model is for, where it alone says so: a regression, or classes, and how many where it says that."""
     if hasattr(model, "learn_one"):
         from river import base
 
-        return "regression" if isinstance(last_step(model), base.Regressor) else None
+        last = last_step(model)
+        if isinstance(last, base.Regressor):
+            return "regression"
+        return "classification" if isinstance(last, base.Classifier) else None
     if isinstance(model, Model):
         return "regression" if model.task == "regression" else None
     classes = getattr(model, "classes_", None)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from river import linear_model
+from river import linear_model, naive_bayes
 
 import explain_core as ec
 
@@ -56,6 +56,8 @@ def test_a_classification_has_as_many_classes_as_the_model_or_the_labels_tell():
             ec.watch(pairs, model="linear", task=of, progress=False) for of in ("classification", task)
         )
         assert told.digest == named.digest and told.task == "classification"
+    of_classes = ec.watch(pairs, model=naive_bayes.GaussianNB(), progress=False)  # 30, which would be numbers
+    assert (of_classes.task, of_classes.explainer.task) == ("classification", "classification")
     with pytest.raises(ValueError, match="LinearRegression is for regression and the task is classification"):
         ec.watch(pairs, model=linear_model.LinearRegression(), task="classification", progress=False)
     with pytest.raises(ValueError, match="pass task='binary', 'multiclass' or 'regression'"):

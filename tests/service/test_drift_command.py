@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
+from river import linear_model, naive_bayes
 
 from explain_core.drift import RiskChange
 from explain_sidecar import cli
@@ -23,6 +24,14 @@ def fitted():
 
 def number():
     return lambda record: record["x"]
+
+
+def classifier():
+    return naive_bayes.GaussianNB()
+
+
+def regressor():
+    return linear_model.LinearRegression()
 
 
 def sample(seed, mean, threshold):
@@ -137,6 +146,18 @@ def test_labels_that_are_numbers_to_be_predicted_take_the_squared_loss(files, co
     pair = (files / "before.csv.gz", files / "after.csv.gz", "--label", "x", "--bootstrap", "0", "--json")
     assert RiskChange.from_json(command(*pair)[1]).loss == "squared"
     assert RiskChange.from_json(command(*pair, "--loss", "absolute")[1]).loss == "absolute"
+
+
+@pytest.mark.parametrize(("model", "loss"), [("classifier", "zero_one"), ("regressor", "squared")])
+@pytest.mark.parametrize("classes", [5, 30])
+def test_whole_numbers_are_what_the_model_takes_them_for(model, loss, classes, tmp_path, command):
+    """Labels alone do not tell 30 classes from a number, nor a count of up to 4 from classes."""
+    pair = [tmp_path / name for name in ("before.csv", "after.csv")]
+    for seed, file in enumerate(pair):
+        file.write_text("x,y\n" + "".join(f"{i % classes + seed},{i % classes}\n" for i in range(300)))
+    given = ("--label", "y", "--model", f"{__name__}:{model}", "--bootstrap", "0", "--json")
+    status, out, err = command(*pair, *given)
+    assert (status, RiskChange.from_json(out).loss) == (0, loss), err
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])

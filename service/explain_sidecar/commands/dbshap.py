@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from explain_core import losses
 from explain_core.drift import RiskChange, dbshap
 from explain_core.drift.change import Cause
 from explain_core.markers import Markers, remarks
+from explain_core.models import Model
 from explain_core.report.rows import task_of
 from explain_sidecar.commands.csv_rows import converters_of, read_rows
 from explain_sidecar.commands.tables import is_missing, json_lines, kind_of, parquet_batches
@@ -68,25 +70,26 @@ def run(
                 f"--ignore {name}: neither file has a feature of that name; they have {', '.join(known)}"
             )
     learnt: Any = "tree"
-    if loss is None:
-        labels = (value for file in (first, second) for value in file.get(label, ()))
-        numbers = task_of(value for value in labels if isinstance(value, str | int | float)) == "regression"
-        loss = "squared" if numbers else "zero_one"
+    chosen = [] if loss is None else [loss]
+    if not chosen:
+        labels = [
+            value
+            for file in (first, second)
+            for value in file.get(label, ())
+            if isinstance(value, str | int | float)
+        ]
+        chosen = ["squared"] if task_of(labels) == "regression" else ["zero_one"]
+        if labels and all(type(value) is int for value in labels):
+            chosen = sorted(["squared", "zero_one"], key=lambda loss: loss not in chosen)
     try:
         if model is not None:
-            if not re.fullmatch(r"[\w.]+:[\w.]+", model):
-                raise UserError(f"--model {model}: write module:function, what returns the fitted model")
-            regression = losses.get(loss).task == "regression"
-            settings = ModelSettings(
-                factory=model, static=True, task="regression" if regression else "binary"
-            )
-            learnt = load_model(settings, seed)
+            learnt, loss = _load(model, chosen, seed)
         change = dbshap(
             first,
             second,
             label=label,
             hypothesis=learnt,
-            loss=loss,
+            loss=loss or chosen[0],
             factorisation=_groups(groups) or ("joint" if joint else "per_feature"),
             max_cells=max_cells,
             max_samples=max_samples,
@@ -105,6 +108,18 @@ def run(
         sys.stdout.write(change.to_json() + "\n")
     else:
         _print(change, baseline.name, target.name, ignore)
+
+
+def _load(factory: str, known: Sequence[str], seed: int) -> tuple[Model, str]:
+    """The fitted model, and the first of the losses for which it is one: labels alone do not tell the classes 1 to 30 from numbers."""
+    if not re.fullmatch(r"[\w.]+:[\w.]+", factory):
+        raise UserError(f"--model {factory}: write module:function, what returns the fitted model")
+    *before, last = known
+    for loss in before:
+        with suppress(UserError):
+            return _load(factory, [loss], seed)
+    task: Any = "regression" if losses.get(last).task == "regression" else "binary"
+    return load_model(ModelSettings(factory=factory, static=True, task=task), seed), last
 
 
 def _groups(groups: Sequence[str]) -> dict[str, list[str]]:
