@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from explain_core import losses as known_losses
 from explain_sidecar.errors import SettingsError
@@ -87,8 +88,10 @@ __all__ = [
 ]
 
 
-class Settings(Section):
+class Settings(Section, BaseSettings):
     """All settings of the sidecar."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__")
 
     app_id: Annotated[str, MESSAGES] = Field("explanation-sidecar", pattern=r"^[A-Za-z0-9._-]{1,200}$")
     """Name of this sidecar: its consumer group, and part of every message."""
@@ -242,6 +245,17 @@ class Settings(Section):
                     ("challenger", "limits", name),
                     f"no explainer has this loss; there are {', '.join(sorted(losses))}",
                 )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        *others: PydanticBaseSettingsSource,
+        **named: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # The environment is read by load_settings, which knows each value's source and reports unknown names.
+        return (init_settings,)
 
     @property
     def challenger_model(self) -> ModelSettings | None:
