@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,7 @@ from explain_core.drift.change import Cause
 from explain_core.markers import Markers, remarks
 from explain_core.models import Model
 from explain_core.report.rows import task_of
-from explain_sidecar.commands.csv_rows import converters_of, read_rows
-from explain_sidecar.commands.tables import is_missing, json_lines, kind_of, parquet_batches
+from explain_sidecar.commands.tables import read_table
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import load_model
 from explain_sidecar.settings import ModelSettings
@@ -145,45 +143,24 @@ def _texts(first: Columns, second: Columns, label: str) -> dict[str, Markers]:
 
 
 def read_files(files: Sequence[tuple[str, Path]], missing: Sequence[str]) -> list[Columns]:
-    """The columns of each (argument, file): CSV, JSON lines or Parquet by its name; a missing cell, or one of these texts, is None.
-
-    Columns of several CSV files have one type.
-    """
-    kinds = [kind_of(argument, file) for argument, file in files]
-    of_csv = [read_rows(*path) for path, kind in zip(files, kinds, strict=True) if kind == "csv"]
-    absent = {"", *missing}
-    converters, _ = converters_of(itertools.chain(*of_csv), absent)
-    tables = []
-    for (argument, file), kind in zip(files, kinds, strict=True):
-        if kind == "parquet":
-            columns = _parquet(argument, file)
-        else:
-            rows: Iterator[Mapping[str, Any]] = (
-                json_lines(argument, file)
-                if kind == "jsonl"
-                else (
-                    {name: None if cell in absent else converters[name](cell) for name, cell in row.items()}
-                    for row in read_rows(argument, file)
-                )
-            )
-            records = list(rows)
-            names = dict.fromkeys(name for record in records for name in record)
-            columns = {name: [record.get(name) for record in records] for name in names}
-        tables.append(
+    """The columns of each (argument, file); a missing cell is None. What is text in one of them is text in all, as it stands there."""
+    tables = [read_table(*path, None, missing) for path in files]
+    kinds: dict[str, set[str]] = {}
+    for name, kind in (item for table in tables for item in table.columns.items()):
+        kinds.setdefault(name, set()).add("number" if kind == "integer" else kind)
+    found = []
+    for table in tables:
+        rows = list(table.rows())
+        found.append(
             {
-                name: [None if is_missing(cell, missing) else cell for cell in cells]
-                for name, cells in columns.items()
+                name: [
+                    (row if len(kinds.get(name, ())) > 1 else cells)[name] if name in cells else None
+                    for row, cells in rows
+                ]
+                for name in dict.fromkeys(name for row, _ in rows for name in row)
             }
         )
-    return tables
-
-
-def _parquet(argument: str, file: Path) -> Columns:
-    columns: Columns = {}
-    for batch in parquet_batches(argument, file):
-        for name, cells in batch.to_pydict().items():
-            columns.setdefault(name, []).extend(cells)
-    return columns
+    return found
 
 
 def _check_plot(file: Path) -> None:

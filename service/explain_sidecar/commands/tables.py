@@ -62,7 +62,7 @@ def read_table(argument: str, file: Path, limit: int | None, missing: Collection
     Parquet become milliseconds since 1970, times and lengths of time milliseconds, decimals numbers, bytes Base64, as in the formats of records.
     Raises ``UserError`` that begins with the argument and the file's name.
     """
-    kind = kind_of(argument, file)
+    kind = _kind_of(argument, file)
     if kind == "csv":
         absent = {"", *missing}
         converters, count = converters_of(read_rows(argument, file, limit), absent)
@@ -75,15 +75,16 @@ def read_table(argument: str, file: Path, limit: int | None, missing: Collection
         return RowFile(file.name, kinds, count, of_csv)
 
     def rows() -> Iterator[tuple[Row, Row]]:
-        found = json_lines(argument, file) if kind == "jsonl" else _parquet(argument, file)
+        found = _json_lines(argument, file) if kind == "jsonl" else _parquet(argument, file)
         for row in islice(found, limit):
-            yield row, {name: cell for name, cell in row.items() if not is_missing(cell, missing)}
+            kept = row.items()
+            yield row, {n: c for n, c in kept if c is not None and not (isinstance(c, str) and c in missing)}
 
     columns, count = kinds_of(record for _, record in rows())
     return RowFile(file.name, columns, count, rows)
 
 
-def kind_of(argument: str, file: Path) -> FileKind:
+def _kind_of(argument: str, file: Path) -> FileKind:
     """What a file holds, by its name. Raises ``UserError``."""
     suffix = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
     if suffix not in _SUFFIXES or (suffix == ".parquet" and file.suffix == ".gz"):
@@ -93,7 +94,7 @@ def kind_of(argument: str, file: Path) -> FileKind:
     return _SUFFIXES[suffix]
 
 
-def json_lines(argument: str, file: Path) -> Iterator[Row]:
+def _json_lines(argument: str, file: Path) -> Iterator[Row]:
     """The object of each line."""
     number = 0
     try:
@@ -111,8 +112,7 @@ def json_lines(argument: str, file: Path) -> Iterator[Row]:
         raise UserError(f"{argument} {file}: cannot be read: {error}") from None
 
 
-def parquet_batches(argument: str, file: Path) -> Iterator[Any]:
-    """The record batches of pyarrow."""
+def _parquet(argument: str, file: Path) -> Iterator[Row]:
     try:
         import pyarrow  # type: ignore[import-untyped, unused-ignore]
         from pyarrow import parquet
@@ -123,15 +123,11 @@ def parquet_batches(argument: str, file: Path) -> Iterator[Any]:
     try:
         with parquet.ParquetFile(file) as opened:
             check_once(f"{argument} {file}: it", opened.schema_arrow.names)
-            yield from opened.iter_batches()
+            for batch in opened.iter_batches():
+                for row in batch.to_pylist():
+                    yield {name: _plain(cell) for name, cell in row.items()}
     except (OSError, pyarrow.ArrowException) as error:
         raise UserError(f"{argument} {file}: cannot be read as Parquet: {error}") from None
-
-
-def _parquet(argument: str, file: Path) -> Iterator[Row]:
-    for batch in parquet_batches(argument, file):
-        for row in batch.to_pylist():
-            yield {name: _plain(cell) for name, cell in row.items()}
 
 
 def _plain(cell: Any) -> Any:
@@ -159,8 +155,3 @@ _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 def _milliseconds(length: timedelta) -> int | float:
     whole, rest = divmod(length, timedelta(milliseconds=1))
     return whole + rest / timedelta(milliseconds=1) if rest else whole
-
-
-def is_missing(cell: Any, missing: Collection[str]) -> bool:
-    """Whether a cell has no value, or one of the texts that stand for none."""
-    return cell is None or (isinstance(cell, str) and cell in missing)
