@@ -68,8 +68,8 @@ def pipeline(broker: Broker, unique_name: Callable[[str], str]) -> Factory:
 @pytest.fixture
 def memory(unique_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> Factory:
     """The same on a cluster in memory."""
-    alone(monkeypatch)
     cluster = Cluster()
+    alone(monkeypatch, cluster)
 
     def make(partitions: int = 4, **environment: str) -> Pipeline:
         return MemoryPipeline(MEMORY, unique_name("app"), partitions, dict(environment), cluster=cluster)

@@ -2,27 +2,32 @@
 
 import io
 import logging
+import runpy
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+import zlib
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from subprocess import CompletedProcess
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import confluent_kafka
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
 
+import explain_client.kafka
+from benchmarks import oracle
 from benchmarks.pipeline import Pipeline
 from explain_sidecar.cli import main
 from explain_sidecar.errors import AGAIN, UserError
-from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.kafka import operators
-from explain_sidecar.kafka.clients import KAFKA
+from explain_sidecar.kafka.clients import KAFKA, Kafka
 from explain_sidecar.kafka.errors import Fatal
 from explain_sidecar.kafka.loop import Worker
 from explain_sidecar.logs import set_up_logging
@@ -38,6 +43,40 @@ class Member(Consumer):
     def subscribe(self, topics: list[str], *, on_assign: Any, **others: Any) -> None:
         told = {"on_revoke": _nothing, "on_lost": _nothing} | others
         super().subscribe(topics, on_assign=on_assign, **told)
+
+    def offsets_for_times(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        """By each place's offset, a time: the first message of then or later; -1, which is the end, where there is none."""
+        found = []
+        for place in places:
+            entries = self.cluster.log(place.topic, place.partition).entries
+            offset = next((at for at, entry in enumerate(entries) if entry.timestamp >= place.offset), -1)
+            found.append(TopicPartition(place.topic, place.partition, offset))
+        return found
+
+
+class Feeder(Client):
+    """A producer without transactions, whose messages are there at once."""
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        partition: int = -1,
+        *,
+        timestamp: int = 0,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> None:
+        self.called("produce")
+        if partition < 0:
+            partition = zlib.crc32(key or b"") % len(self.cluster.topics[topic].logs)
+        entry = Entry(key, value, tuple(headers), timestamp or int(1_000 * self.cluster.clock.time()))
+        self.cluster.log(topic, partition).append(entry)
+
+    def poll(self, timeout: float = 0) -> int:
+        return 0
+
+    flush = poll
 
 
 class Admin(clients.Admin):
@@ -88,6 +127,20 @@ class Admin(clients.Admin):
         for place in places:
             self.cluster.log(place.topic, place.partition).low = place.offset
         return {place: clients._done(None) for place in places}
+
+
+def kafka_in(cluster: Cluster) -> Kafka:
+    """For commands, and for programs beside the sidecar."""
+    process = Process(cluster, {})
+    made = clients.kafka_of(process)
+    return replace(
+        made,
+        consumer=lambda config: Member(process, config),
+        producer=lambda config: (
+            made.producer(config) if "transactional.id" in config else Feeder(process, config)
+        ),
+        admin=lambda config: Admin(process, config),
+    )
 
 
 def _nothing(consumer: Any, places: Any) -> None:
@@ -171,19 +224,8 @@ class MemoryPipeline(Pipeline):
     workers: list[MemoryWorker] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        process = Process(self.cluster, {})
-        made = clients.kafka_of(process)
-        self.kafka = replace(
-            made,
-            consumer=lambda config: Member(process, config),
-            admin=lambda config: Admin(process, config),
-        )
+        self.kafka = kafka_in(self.cluster)
         super().__post_init__()
-
-    def _send(self, topic: str, records: Iterable[tuple[int, InputRecord]]) -> None:
-        for partition, record in records:
-            log = self.cluster.log(topic, partition)
-            log.append(Entry(record.key, record.value, record.headers, record.timestamp))
 
     def append(self, topic: str, key: bytes | None, value: bytes | None) -> int:
         """Write a message to partition 0 of a topic, as any program may, and return its offset."""
@@ -204,12 +246,16 @@ class MemoryPipeline(Pipeline):
             self.cluster.clock.sleep(TURN_SECONDS)
         raise AssertionError("\n".join(["the condition did not come true", *(w.log() for w in self.workers)]))
 
+    def in_place_of_kafka(self) -> Any:
+        """Within the block, what asks for no other Kafka gets this one."""
+        return mock.patch.dict(vars(KAFKA), vars(self.kafka))
+
     def cli(self, *arguments: str, status: int = 0, **environment: str) -> "CompletedProcess[str]":
         given = {**self.environment, **environment}
         command = ["explain-sidecar", *arguments]
         with (
             logs_kept(),
-            mock.patch.dict(vars(KAFKA), vars(self.kafka)),
+            self.in_place_of_kafka(),
             mock.patch.object(sys, "argv", command),
             CliRunner().isolation(env=given) as (stdout, stderr, _),
         ):
@@ -223,10 +269,22 @@ class MemoryPipeline(Pipeline):
         return done
 
 
+EXAMPLES = Path(explain_client.__file__).with_name("examples")
+
 MEMORY: Any = SimpleNamespace(bootstrap_servers="memory:9092")
 """In place of a broker."""
 
 
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No client reaches beyond the memory."""
+def alone(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> None:
+    """No client reaches beyond the memory: neither explain_client's, nor the oracle's, nor those of ``run_example``."""
+    kafka = kafka_in(cluster)
     monkeypatch.setattr(operators, "find_open", lambda settings, places: [])
+    for module in (explain_client.kafka, oracle, confluent_kafka):
+        monkeypatch.setattr(module, "Consumer", kafka.consumer)
+    monkeypatch.setattr(oracle, "AdminClient", kafka.admin)
+
+
+def run_example(name: str, *arguments: str) -> None:
+    """One of explain_client's, in this process."""
+    with mock.patch.object(sys, "argv", [name, *arguments]):
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")

@@ -1,4 +1,4 @@
-"""explain_client on a real broker: what it yields, where it begins and goes on, and what it says when it cannot."""
+"""explain_client: what it yields, where it begins and goes on, and what it says when it cannot."""
 
 import asyncio
 import itertools
@@ -11,8 +11,8 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from confluent_kafka import IsolationLevel, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import NewTopic, OffsetSpec
 
 from explain_client import (
     ChainError,
@@ -28,10 +28,14 @@ from explain_client import (
 from explain_client.messages import Row
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.kafka.clients import KAFKA, Kafka
+from tests.broker.memory import EXAMPLES, alone, kafka_in, run_example
 from tests.brokers import wait_for
+from tests.driver.log import Cluster
 from tests.folds import fold, settings, values
 
 Name = Callable[[str], str]
+Example = Callable[..., str]
 
 
 def explained(partition: int, count: int, epoch: int = 0) -> list[bytes]:
@@ -43,22 +47,20 @@ def explained(partition: int, count: int, epoch: int = 0) -> list[bytes]:
 class Topic:
     """An explanations topic, written in transactions as the sidecar writes it."""
 
-    def __init__(self, broker: Broker, name: str, partitions: int = 2) -> None:
-        self.servers, self.name = broker.bootstrap_servers, name
-        self.admin = AdminClient({"bootstrap.servers": self.servers})
-        self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
-        self.producer = Producer({"bootstrap.servers": self.servers, "transactional.id": name})
-        self.producer.init_transactions()
+    def __init__(self, kafka: Kafka, servers: str, name: str) -> None:
+        self.servers, self.name = servers, name
+        self.admin = kafka.admin({"bootstrap.servers": servers})
+        self.admin.create_topics([NewTopic(name, 2, 1, config={})], request_timeout=30)[name].result()
+        transactional = {"transactional.id": name, "transaction.timeout.ms": 60_000}
+        self.producer = kafka.producer({"bootstrap.servers": servers, **transactional})
+        self.producer.init_transactions(30)
 
     def write(self, partition: int, messages: Sequence[bytes], commit: bool = True) -> None:
         self.producer.begin_transaction()
         for value in messages:
-            self.producer.produce(self.name, value, partition=partition)
-        self.producer.flush()
-        if commit:
-            self.producer.commit_transaction()
-        else:
-            self.producer.abort_transaction()
+            self.producer.produce(self.name, value, None, partition)
+        self.producer.flush(30)
+        (self.producer.commit_transaction if commit else self.producer.abort_transaction)(30)
         assert wait_for(
             lambda: self._end(partition, "READ_COMMITTED") == self._end(partition, "READ_UNCOMMITTED")
         )
@@ -66,7 +68,8 @@ class Topic:
     def _end(self, partition: int, isolation: str) -> int:
         """The end is another one for readers of committed records until Kafka has marked how a transaction ended."""
         asked = {TopicPartition(self.name, partition): OffsetSpec.latest()}
-        (end,) = self.admin.list_offsets(asked, isolation_level=IsolationLevel[isolation]).values()
+        level = IsolationLevel[isolation]
+        (end,) = self.admin.list_offsets(asked, isolation_level=level, request_timeout=30).values()
         return end.result().offset
 
     def read(self, **arguments: object) -> list[bytes]:
@@ -75,35 +78,43 @@ class Topic:
 
 
 @pytest.fixture
-def topic(broker: Broker, unique_name: Name) -> Topic:
-    return Topic(broker, unique_name("explanations"))
+def on_kafka(broker: Broker, unique_name: Name) -> Topic:
+    return Topic(KAFKA, broker.bootstrap_servers, unique_name("explanations"))
 
 
-def test_it_yields_every_committed_explanation_in_order_and_no_aborted_one(topic: Topic) -> None:
+@pytest.fixture
+def topic(unique_name: Name, monkeypatch: pytest.MonkeyPatch) -> Topic:
+    """In memory."""
+    cluster = Cluster()
+    alone(monkeypatch, cluster)
+    return Topic(kafka_in(cluster), "memory:9092", unique_name("explanations"))
+
+
+def test_it_yields_every_committed_explanation_in_order_and_no_aborted_one(on_kafka: Topic) -> None:
     first, second = explained(0, 6), explained(1, 4)
-    topic.write(0, first[:3], commit=False)
-    topic.write(0, first[:4])
-    topic.write(1, second)
-    topic.write(0, first[4:], commit=False)
-    topic.write(0, first[4:])
-    with Explanations(topic.servers, topic.name, follow=False) as stream:
+    on_kafka.write(0, first[:3], commit=False)
+    on_kafka.write(0, first[:4])
+    on_kafka.write(1, second)
+    on_kafka.write(0, first[4:], commit=False)
+    on_kafka.write(0, first[4:])
+    with Explanations(on_kafka.servers, on_kafka.name, follow=False) as stream:
         found = list(stream)
     for partition, expected in enumerate((first, second)):
         assert [message.raw for message in found if message.partition == partition] == expected
 
 
-def test_it_follows_and_async_for_yields_the_same(topic: Topic) -> None:
+def test_it_follows_and_async_for_yields_the_same(on_kafka: Topic) -> None:
     sent = explained(0, 6)
-    topic.write(0, sent[:2])
+    on_kafka.write(0, sent[:2])
 
     async def follow() -> list[bytes]:
         found: list[bytes] = []
-        async with Explanations(topic.servers, topic.name) as stream:
+        async with Explanations(on_kafka.servers, on_kafka.name) as stream:
             with pytest.raises(TimeoutError):  # a wait that is given up loses nothing
                 async with asyncio.timeout(2):
                     async for message in stream:
                         found.append(message.raw)
-            await asyncio.to_thread(topic.write, 0, sent[2:])
+            await asyncio.to_thread(on_kafka.write, 0, sent[2:])
             async for message in stream:
                 found.append(message.raw)
                 if len(found) == len(sent):
@@ -128,18 +139,18 @@ def test_a_position_goes_on_where_it_was_and_knows_the_chain(topic: Topic) -> No
         topic.read(start=stream.position)
 
 
-def test_it_starts_at_the_end_or_at_the_time_of_publishing(topic: Topic) -> None:
+def test_it_starts_at_the_end_or_at_the_time_of_publishing(on_kafka: Topic) -> None:
     sent = explained(0, 6)
-    topic.write(0, sent[:3])
-    assert topic.read(start="latest") == []
-    with Explanations(topic.servers, topic.name, start="latest") as stream:
+    on_kafka.write(0, sent[:3])
+    assert on_kafka.read(start="latest") == []
+    with Explanations(on_kafka.servers, on_kafka.name, start="latest") as stream:
         between = datetime.now(UTC) + timedelta(milliseconds=1)
-        topic.producer.poll(0.01)
-        topic.write(0, sent[3:])
+        on_kafka.producer.poll(0.01)
+        on_kafka.write(0, sent[3:])
         assert [message.raw for message in itertools.islice(stream, 3)] == sent[3:]
-    assert topic.read(start=between) == sent[3:]
-    assert topic.read(start=timedelta(hours=1)) == sent
-    assert topic.read(start=datetime.now(UTC) + timedelta(hours=1)) == []
+    assert on_kafka.read(start=between) == sent[3:]
+    assert on_kafka.read(start=timedelta(hours=1)) == sent
+    assert on_kafka.read(start=datetime.now(UTC) + timedelta(hours=1)) == []
 
 
 def test_a_broken_chain_is_raised_or_logged_or_left_alone(
@@ -158,22 +169,22 @@ def test_a_broken_chain_is_raised_or_logged_or_left_alone(
 
 
 def test_a_group_gets_again_what_the_body_did_not_finish_and_still_verifies(
-    topic: Topic, unique_name: Name
+    on_kafka: Topic, unique_name: Name
 ) -> None:
     sent, group = explained(0, 8), unique_name("group")
-    topic.write(0, sent[:5])
+    on_kafka.write(0, sent[:5])
     with (
         pytest.raises(ZeroDivisionError),
-        Explanations(topic.servers, topic.name, follow=False, group_id=group) as stream,
+        Explanations(on_kafka.servers, on_kafka.name, follow=False, group_id=group) as stream,
     ):
         for message in stream:
             if message.seq == 3:
                 raise ZeroDivisionError
-    assert topic.read(group_id=group) == sent[3:5]
-    assert topic.read(group_id=group) == []
-    topic.write(0, sent[6:])
+    assert on_kafka.read(group_id=group) == sent[3:5]
+    assert on_kafka.read(group_id=group) == []
+    on_kafka.write(0, sent[6:])
     with pytest.raises(ChainError, match="seq 6: 1 messages are missing"):
-        topic.read(group_id=group)
+        on_kafka.read(group_id=group)
 
 
 def test_the_latest_is_found_behind_aborted_messages_and_the_window_has_its_records(topic: Topic) -> None:
@@ -194,11 +205,14 @@ def test_a_topic_without_explanations_has_no_latest(topic: Topic) -> None:
     assert topic.read() == []
 
 
+def test_where_no_broker_answers_is_named() -> None:
+    with pytest.raises(ClientError, match=r"127\.0\.0\.1:1: no broker answered within 8 s \(.*refused"):
+        latest("127.0.0.1:1", "explanations")
+
+
 def test_what_is_at_fault_is_named(topic: Topic, unique_name: Name) -> None:
     with pytest.raises(ClientError, match="has the sidecar run yet"):
         Explanations(topic.servers, unique_name("none")).__enter__()
-    with pytest.raises(ClientError, match=r"127\.0\.0\.1:1: no broker answered within 8 s \(.*refused"):
-        latest("127.0.0.1:1", "explanations")
     topic.write(0, [explained(0, 1)[0].replace(b"explanation/1", b"explanation/2", 1)])
     with pytest.raises(SchemaError, match="schema 'explanation/2', and this explain-client reads"):
         topic.read()
@@ -210,21 +224,18 @@ def test_what_is_at_fault_is_named(topic: Topic, unique_name: Name) -> None:
         latest(topic.servers, topic.name)
 
 
-EXAMPLES = Path(__file__).parents[2] / "explain_client" / "examples"
+@pytest.fixture
+def example(topic: Topic, capfd: pytest.CaptureFixture[str]) -> Example:
+    """Runs an example on the topic, and gives what it and what it started have printed."""
+
+    def run(name: str, *arguments: str) -> str:
+        run_example(name, topic.servers, topic.name, *arguments)
+        return capfd.readouterr().out
+
+    return run
 
 
-def example(name: str, topic: Topic, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), topic.servers, topic.name, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_example_names_one_leader_once_there_are_bands(topic: Topic) -> None:
+def test_the_example_names_one_leader_once_there_are_bands(topic: Topic, example: Example) -> None:
     sections = {
         "explainers": [{"kind": "ipfi", "alpha": 0.01, "reservoir": {"size": 10}}],
         "emit": {"every": 100},
@@ -233,9 +244,9 @@ def test_the_example_names_one_leader_once_there_are_bands(topic: Topic) -> None
     given = [{**value, "label": value["a"] > 0} for value in values(1_500, seed=1)]
     sent = [output.value or b"" for output in fold(PartitionState(settings(**sections), 0), given)]
     topic.write(0, sent[:4])
-    assert example("alert_on_change.py", topic, "--until-caught-up") == ""
+    assert example("alert_on_change.py", "--until-caught-up") == ""
     topic.write(0, sent[4:])
-    (line,) = example("alert_on_change.py", topic, "--until-caught-up").splitlines()
+    (line,) = example("alert_on_change.py", "--until-caught-up").splitlines()
     assert line.strip().endswith("partition 0: a leads")
 
 
@@ -249,7 +260,9 @@ def drifted(flip: bool) -> list[bytes]:
     return [output.value or b"" for output in outputs if output.destination == "drift"]
 
 
-def test_the_example_retrains_on_a_change_of_the_concept_and_on_nothing_else(topic: Topic) -> None:
+def test_the_example_retrains_on_a_change_of_the_concept_and_on_nothing_else(
+    topic: Topic, example: Example
+) -> None:
     sent = {partition: drifted(bool(partition)) for partition in (0, 1)}
     for partition, messages in sent.items():
         topic.write(partition, messages)
@@ -259,29 +272,31 @@ def test_the_example_retrains_on_a_change_of_the_concept_and_on_nothing_else(top
     real = [change for change in found if "concept" in change.causes]
     assert {change.partition for change in real} == {1}
     command = ("--until-caught-up", "--", sys.executable, "-c", "import sys; print('retrain', *sys.argv[1:])")
-    lines = example("retrain_on_drift.py", topic, *command).splitlines()
+    lines = example("retrain_on_drift.py", *command).splitlines()
     assert [line for line in lines if line.startswith("retrain")] == [
         f"retrain records 1 {real[0].target.last_offset + 1}"
     ]
-    assert example("retrain_on_drift.py", topic, *command) == ""  # the group has seen them
+    assert example("retrain_on_drift.py", *command) == ""  # the group has seen them
 
 
 def test_the_example_writes_an_audit_log_that_pandas_reads_and_goes_on_in_it(
-    topic: Topic, tmp_path: Path
+    topic: Topic, example: Example, tmp_path: Path
 ) -> None:
     import pandas as pd
 
     sent = explained(0, 6)
     for part in (sent[:4], sent[4:]):
         topic.write(0, part)
-        example("audit_log.py", topic, str(tmp_path))
+        example("audit_log.py", str(tmp_path))
     frame = pd.read_parquet(tmp_path)
     assert sorted(frame.seq.unique()) == list(range(6))
     assert not frame.duplicated(["partition", "seq", "estimator", "loss", "feature"]).any()
     assert sorted(frame.digest.unique()) == sorted(Explanation.from_json(value).digest for value in sent)
 
 
-def test_the_audit_log_of_rows_has_each_once_with_real_times(topic: Topic, tmp_path: Path) -> None:
+def test_the_audit_log_of_rows_has_each_once_with_real_times(
+    topic: Topic, example: Example, tmp_path: Path
+) -> None:
     import pandas as pd
 
     chosen = settings(rows={"enabled": True}, emit={"every": 100, "periods": [500]})
@@ -290,8 +305,8 @@ def test_the_audit_log_of_rows_has_each_once_with_real_times(topic: Topic, tmp_p
     half = len(sent) // 2
     for part in (sent[:half], sent[half:]):
         topic.write(0, part)
-        example("audit_log.py", topic, str(tmp_path), "--rows")
-    assert example("audit_log.py", topic, str(tmp_path), "--rows") == ""
+        example("audit_log.py", str(tmp_path), "--rows")
+    assert example("audit_log.py", str(tmp_path), "--rows") == ""
     expected = [Row.from_json(value) for value in sent]
     frame = pd.read_parquet(tmp_path).sort_values("seq")
     assert half > 3 and frame.digest.tolist() == [row.digest for row in expected]
@@ -299,21 +314,19 @@ def test_the_audit_log_of_rows_has_each_once_with_real_times(topic: Topic, tmp_p
     assert frame["sum"].tolist() == [row.sum for row in expected]
 
 
-def test_the_audit_log_of_rows_refuses_a_topic_of_explanations(topic: Topic, tmp_path: Path) -> None:
+def test_the_audit_log_of_rows_refuses_a_topic_of_explanations(
+    topic: Topic, example: Example, tmp_path: Path
+) -> None:
     topic.write(0, explained(0, 3))
-    command = [EXAMPLES / "audit_log.py", topic.servers, topic.name, tmp_path, "--rows"]
-    done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=280)
-    assert (
-        done.returncode != 0
-        and "schema 'explanation/1', and this explain-client reads 'row/1'" in done.stderr
-    )
+    with pytest.raises(SchemaError, match="schema 'explanation/1', and this explain-client reads 'row/1'"):
+        example("audit_log.py", str(tmp_path), "--rows")
     assert not list(tmp_path.glob("*.parquet"))
 
 
 def test_installed_alone_it_reads_beside_a_foreign_package_named_service(
-    topic: Topic, tmp_path: Path
+    on_kafka: Topic, tmp_path: Path
 ) -> None:
-    topic.write(0, explained(0, 3))
+    on_kafka.write(0, explained(0, 3))
     source = shutil.copytree(
         EXAMPLES.parent, tmp_path / "source", ignore=shutil.ignore_patterns("build", "*.egg-info")
     )
@@ -335,7 +348,7 @@ def test_installed_alone_it_reads_beside_a_foreign_package_named_service(
 import explain_sidecar, explain_client, sys
 from importlib.metadata import distributions
 print(sorted(found.name for found in distributions()), explain_sidecar.name, sys.modules.keys() & {{"pydantic", "numpy", "explain_core"}})
-with explain_client.Explanations({topic.servers!r}, {topic.name!r}, follow=False) as stream:
+with explain_client.Explanations({on_kafka.servers!r}, {on_kafka.name!r}, follow=False) as stream:
     print([explanation.seq for explanation in stream])
 try:
     explain_client.to_pandas([])

@@ -14,7 +14,6 @@ from typing import Any
 
 import psutil
 import pytest
-from confluent_kafka import Producer
 
 from benchmarks import KEY_FILE
 from explain_client import Drift
@@ -22,7 +21,8 @@ from explain_client.words import of_loss
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.pinned import worker_environment
 from explain_sidecar.wire.schemas import schemas
-from tests.broker.harness import Factory, Pipeline, Process, mixed_records, workers_of
+from tests.broker.harness import Factory, Process, mixed_records, workers_of
+from tests.broker.memory import run_example
 from tests.brokers import wait_for
 from tests.service.test_windows import stream
 
@@ -269,8 +269,8 @@ def test_without_a_broker_that_answers_it_says_so_within_ten_seconds_and_starts_
     assert message in done.log() and "Traceback" not in done.log()
 
 
-def test_topics_are_created_with_the_settings_they_need_and_shown(pipeline: Factory) -> None:
-    line = pipeline(1)
+def test_topics_are_created_with_the_settings_they_need_and_shown(memory: Factory) -> None:
+    line = memory(1)
     records = line.topics["records"] + "-new"
     line.environment["EXPLAIN_TOPICS__RECORDS"] = records
     assert "--partitions" in line.cli("topics", "create", status=1).stderr
@@ -283,9 +283,9 @@ def test_topics_are_created_with_the_settings_they_need_and_shown(pipeline: Fact
 
 
 def test_produce_keeps_types_leaves_out_empty_cells_and_refuses_what_is_no_csv(
-    pipeline: Factory, tmp_path: Path
+    memory: Factory, tmp_path: Path
 ) -> None:
-    line = pipeline(1)
+    line = memory(1)
     path = tmp_path / "mixed.csv"
     path.write_text("n,x,flag,name,code,y\n1,0.5,true,ann,7,1\n2,,False,bob,A7,0\n")
     line.cli("produce", "--input", str(path), "--label", "y")
@@ -338,20 +338,10 @@ def test_tail_says_why_the_risk_changed_with_the_loss_by_the_name_for_people(
     assert all(text.startswith(named) and "from window" in text for text in told)
 
 
-def alerts_of(line: Pipeline) -> Any:
-    """What the example would post to an Alertmanager: the body of each request."""
-    topics = [part for name in ("drift", "explanations") for part in (f"--{name}", line.topics[name])]
-    found = subprocess.run(
-        [sys.executable, "explain_client/examples/alertmanager.py", line.broker.bootstrap_servers, line.topics["alarms"], *topics, "--until-caught-up"],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    return [json.loads(text) for text in found.stdout.splitlines()]
-
-
 def test_tail_and_the_alertmanager_tell_each_story_once_alike_with_its_cause_and_what_people_know_of_it(
-    pipeline: Factory,
+    memory: Factory, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    line = pipeline(
+    line = memory(
         1,
         EXPLAIN_ALARMS='{"enabled": true, "one_in": 10000, "warm_up": 100, "baseline": 300}',
         EXPLAIN_DRIFT='{"enabled": true, "on_alarm": true, "window": 200, "bootstrap": 20}',
@@ -369,16 +359,19 @@ def test_tail_and_the_alertmanager_tell_each_story_once_alike_with_its_cause_and
     assert len(told) == len({alarm["cause"] for alarm in alarms}) < len(alarms)
     (loss,) = (text for text in told if "log loss rose by at least" in text)
     assert loss.startswith(f"{line.topics['records']} k0: Since ") and ": the concept changed" in loss
-    (alerts,) = alerts_of(line)
+    topics = [part for name in ("drift", "explanations") for part in (f"--{name}", line.topics[name])]
+    run_example(
+        "alertmanager.py", line.broker.bootstrap_servers, line.topics["alarms"], *topics, "--until-caught-up"
+    )
+    (alerts,) = map(json.loads, capfd.readouterr().out.splitlines())
     assert sorted(
         f"{told[0].partition(': ')[0]}: {alert['annotations']['summary']}" for alert in alerts
     ) == sorted(told)
     line.create("known")
-    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
+    producer = line.kafka.producer({})
     for seen in ({"partition": 0, "epoch": 0, "cause": alarm["cause"], "why": "on it"} for alarm in alarms):
-        producer.produce("known", json.dumps({"acknowledged": seen}))
+        producer.produce("known", json.dumps({"acknowledged": seen}).encode())
     producer.produce("known", b"{")
-    producer.flush()
     known = line.cli("tail", "--alarms", "--until-caught-up")
     assert f"{loss} Acknowledged: on it." in known.stdout.splitlines()
     assert "known partition 0 offset" in known.stderr and "not a control message" in known.stderr

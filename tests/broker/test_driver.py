@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,9 @@ from explain_sidecar.kafka.loop import Worker
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
 from tests.broker.harness import Factory, Pipeline, delete_before, mixed_records
-from tests.broker.memory import MEMORY, MemoryPipeline
-from tests.driver.clients import kafka_of
+from tests.broker.memory import MEMORY, MemoryPipeline, kafka_in
 from tests.driver.driver import OUTPUTS, TINY, values
 from tests.driver.log import Cluster
-from tests.driver.process import Process
 
 SECONDS = 60.0
 
@@ -63,16 +61,26 @@ class Side:
         given = {**TINY, "app_id": name, "topics": topics, "kafka": {"bootstrap_servers": servers}}
         self.kafka, self.settings = kafka, Settings(**given)
         self.records = self.settings.topics.records
-        made = Topics(self.settings, kafka=kafka)
-        made.create_topics([(self.records, 2, {"retention.ms": "-1"})])
-        made.until_described(self.records)
-        made.prepare()
+        self.topics = Topics(self.settings, kafka=kafka)
+        self.create()
+        self.topics.prepare()
         self.open: list[Consumer] = []
+
+    def create(self) -> None:
+        self.topics.create_topics([(self.records, 2, {"retention.ms": "-1"})])
+        self.topics.until_described(self.records)
 
     def producer(self, name: str) -> Producer:
         made = transactional_producer(self.settings, f"{self.settings.app_id}-{name}", ErrorLog(), self.kafka)
         made.init_transactions(SECONDS)
         return made
+
+    def write(self, producer: Producer, values: Iterable[bytes]) -> None:
+        """A transaction with these records in partition 0."""
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(self.records, value, b"k", partition=0, headers=[])
+        producer.commit_transaction(SECONDS)
 
     def reader(self, **config: Any) -> Consumer:
         made = reading_consumer(self.settings, kafka=self.kafka, **config)
@@ -113,8 +121,12 @@ class Side:
 
     def read(self, topic: str, partition: int, start: int = 0, **config: Any) -> list[Any]:
         """Offset and value of each message up to the end, which comes last, or the name of the error."""
-        reader, found = self.reader(**config), []
+        reader = self.reader(**config)
         reader.assign([TopicPartition(topic, partition, start)])
+        return self.to_end(reader)
+
+    def to_end(self, reader: Consumer) -> list[Any]:
+        found: list[Any] = []
         while not found or isinstance(found[-1][1], bytes):
             message = reader.poll(1.0)
             if message is not None:
@@ -181,6 +193,12 @@ def offsets(side: Side) -> Any:
         seen.append(outcome(lambda: asking.committed([TopicPartition(side.records, 0)], 0.5)))
         (producer.commit_transaction if commit else producer.abort_transaction)(SECONDS)
         seen.append(committed())
+    producer.begin_transaction()
+    stranger = asking.consumer_group_metadata()  # of a consumer that never joined: nothing is checked
+    seen.append(outcome(lambda: producer.send_offsets_to_transaction([place], stranger, SECONDS)))
+    member.commit(offsets=[TopicPartition(side.records, 0, 2)], asynchronous=False)
+    producer.abort_transaction(SECONDS)
+    seen.append(committed())
     old = member.consumer_group_metadata()
     other, others = side.member()
     side.until(lambda: ("assign", [1]) in others or ("assign", [0]) in others, member, other)
@@ -228,14 +246,29 @@ def mistakes(side: Side) -> Any:
     return seen
 
 
+def deleted(side: Side) -> Any:
+    """What readers meet where retention has deleted records, and whose topic was deleted and created again while they stood still."""
+    admin, where = admin_client(side.settings, kafka=side.kafka), TopicPartition(side.records, 0, 2)
+    side.write(side.producer("a"), [b"old"] * 4)
+    admin.delete_records([where])[where].result()
+    seen = [side.read(side.records, 0, 1, auto_offset_reset=reset) for reset in ("error", "earliest")]
+    reader = side.reader()
+    reader.assign([where])
+    seen.append(side.to_end(reader))
+    reader.pause([where])
+    admin.delete_topics([side.records])[side.records].result()
+    side.until(lambda: side.records not in admin.list_topics(timeout=SECONDS).topics)
+    side.create()
+    side.write(side.producer("b"), [b"new"] * 7)
+    reader.resume([where])
+    return [*seen, side.to_end(reader)]
+
+
 def worker(side: Side) -> Any:
     """A worker that has caught up, and one after it: everything that they published."""
     producer = side.producer("feed")
     for seed in range(2):
-        producer.begin_transaction()
-        for value in values(30, seed):
-            producer.produce(side.records, value, b"k", partition=0, headers=[])
-        producer.commit_transaction(SECONDS)
+        side.write(producer, values(30, seed))
         Worker(side.settings, 0, lambda: None, side.kafka).run(until_caught_up=True)
     topics = side.settings.topics
     found = {name: side.read(getattr(topics, name), 0) for name in side.settings.outputs}
@@ -247,14 +280,14 @@ def without_time(value: bytes) -> bytes:
     return re.sub(rb'"(timestamp":\d+|digest":"\w+")', b"", value) if isinstance(value, bytes) else value
 
 
-@pytest.mark.parametrize("scenario", [transactions, fenced, offsets, rebalances, mistakes, worker])
+@pytest.mark.parametrize("scenario", [transactions, fenced, offsets, rebalances, mistakes, deleted, worker])
 def test_the_cluster_in_memory_does_what_kafka_does(
     broker: Broker, unique_name: Callable[[str], str], scenario: Callable[[Side], Any]
 ) -> None:
     name = unique_name("app")
     found = []
     for kafka, servers in (
-        (kafka_of(Process(Cluster(), {})), "memory"),
+        (kafka_in(Cluster()), "memory"),
         (KAFKA, broker.bootstrap_servers),
     ):
         side = Side(kafka, servers, name)

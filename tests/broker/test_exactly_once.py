@@ -5,9 +5,12 @@ import random
 import re
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from confluent_kafka import Producer
 
+from benchmarks import oracle
 from explain_client import Predictions
 from explain_sidecar.errors import AGAIN
 from explain_sidecar.kafka.checkpoints import Pointer
@@ -241,3 +244,29 @@ def test_a_compacted_checkpoint_topic_still_restores(pipeline: Factory) -> None:
     process = line.run_to_end()
     assert "restored a snapshot" in process.log()
     line.verify()
+
+
+def test_the_oracle_waits_for_a_transaction_and_says_which_hangs(
+    pipeline: Factory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = pipeline(1)
+    topic = line.topics["records"]
+    line.feed([(0, b"committed")])
+    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers, "transactional.id": line.name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"undecided", partition=0)
+    assert producer.flush(30) == 0
+
+    def read(seconds: int) -> tuple[list[bytes | None], list[str]]:
+        monkeypatch.setattr(oracle, "READ_SECONDS", seconds)
+        differences: list[str] = []
+        found = oracle.read_topic(line.settings, topic, differences)[0]
+        return [message.value() for message in found], differences
+
+    assert read(1) == ([b"committed"], [f"{topic} 0: a transaction hangs before offset 2"])
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read, 30)
+        time.sleep(1.0)
+        producer.commit_transaction(30)
+        assert reading.result() == ([b"committed", b"undecided"], [])

@@ -58,9 +58,9 @@ def published(line: Pipeline) -> dict[str, list[bytes]]:
 
 
 def test_json_is_framed_by_the_registry_and_read_and_verified_by_the_client(
-    pipeline: Factory, registry: str, caplog: pytest.LogCaptureFixture
+    memory: Factory, registry: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    line = pipeline(2, EXPLAIN_REGISTRY__URL=registry, EXPLAIN_DRIFT=DRIFT)
+    line = memory(2, EXPLAIN_REGISTRY__URL=registry, EXPLAIN_DRIFT=DRIFT)
     line.environment["EXPLAIN_CLOUDEVENTS__ENABLED"] = "true"
     line.feed(mixed_records(2, 500, bad_every=50))
     checks = json.loads(line.cli("check", "--json", status=1).stdout)["checks"]
@@ -99,9 +99,9 @@ def test_json_is_framed_by_the_registry_and_read_and_verified_by_the_client(
 
 
 def test_avro_is_read_by_what_is_ours_also_to_recover_and_refused_in_words_by_the_client(
-    pipeline: Factory, registry: str
+    memory: Factory, registry: str
 ) -> None:
-    line = pipeline(1, EXPLAIN_REGISTRY__URL=registry, EXPLAIN_REGISTRY__FORMAT="avro", EXPLAIN_DRIFT=DRIFT)
+    line = memory(1, EXPLAIN_REGISTRY__URL=registry, EXPLAIN_REGISTRY__FORMAT="avro", EXPLAIN_DRIFT=DRIFT)
     line.environment |= {"EXPLAIN_REGISTRY__AUTO_REGISTER": "true", "EXPLAIN_CLOUDEVENTS__ENABLED": "true"}
     line.feed(mixed_records(1, 200, bad_every=50), [("traceparent", f"00-{TRACE}-{PARENT}-01".encode())])
     with Collector().running() as collector:
@@ -164,11 +164,10 @@ def read(format: Format, client: Any, *records: InputRecord) -> list[dict[str, A
     return [sample.x for sample in samples if sample is not None]
 
 
-@pytest.mark.timeout(900)  # ten processes, one after the other
 def test_check_prints_the_settings_that_read_what_produce_has_written(
-    pipeline: Factory, registry: str, tmp_path: Path
+    memory: Factory, registry: str, tmp_path: Path
 ) -> None:
-    line = pipeline(1, EXPLAIN_REGISTRY__URL=registry, EXPLAIN_REGISTRY__FORMAT="none")
+    line = memory(1, EXPLAIN_REGISTRY__URL=registry, EXPLAIN_REGISTRY__FORMAT="none")
     rng, file = random.Random(1), tmp_path / "rows.jsonl"
     rows = [{"a": i % 7, "b": rng.random(), "c": rng.choice("xyz"), "late": i % 7 > 3} for i in range(120)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))

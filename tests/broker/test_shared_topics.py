@@ -2,25 +2,26 @@
 
 import copy
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from explain_client import ClientError, Drifts, Explanations, latest, merge, recent
-from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.http.feed import Feed
 from tests.broker.harness import Pipeline, Published, mixed_records
+from tests.broker.memory import MEMORY, MemoryPipeline, alone
+from tests.brokers import wait_for
 
 BAD_RECORDS = 8
-pytestmark = pytest.mark.timeout(900)
 
 DRIFT = {"EXPLAIN_DRIFT__ENABLED": "true", "EXPLAIN_DRIFT__WINDOW": "60"}
 
 
 @pytest.fixture(scope="module")
-def shared(broker: Broker) -> list[Pipeline]:
+def shared() -> Iterator[list[Any]]:
     """Both were run to the end, stopped and started again, while records came."""
-    first = Pipeline(broker, "shared", 2, dict(DRIFT))
+    first = MemoryPipeline(MEMORY, "shared", 2, dict(DRIFT))
     second = copy.copy(first)
     second.environment = {**first.environment, "EXPLAIN_APP_ID": "shared.2", "EXPLAIN_SEED": "5"}
     records = list(mixed_records(2, 400))
@@ -31,7 +32,9 @@ def shared(broker: Broker) -> list[Pipeline]:
     first.feed(records[150:])
     second.run_to_end()
     first.run_to_end()
-    return [first, second]
+    with pytest.MonkeyPatch.context() as patch:
+        alone(patch, first.cluster)
+        yield [first, second]
 
 
 def of_app(line: Pipeline) -> dict[str, dict[int, Published]]:
@@ -87,7 +90,7 @@ def test_the_client_reads_one_of_them(shared: list[Pipeline]) -> None:
         merge(both)
 
 
-def test_the_commands_and_the_dashboard_show_one_of_them(shared: list[Pipeline]) -> None:
+def test_the_commands_and_the_dashboard_show_one_of_them(shared: list[MemoryPipeline]) -> None:
     for line in shared:
         explanations = line.oracle()["explanations"].values()
         tail = line.cli("tail", "--json", "--until-caught-up").stdout.splitlines()
@@ -97,13 +100,13 @@ def test_the_commands_and_the_dashboard_show_one_of_them(shared: list[Pipeline])
         _check_dashboard(line, [json.loads(log[-1][1] or b"")["digest"] for log in explanations])
 
 
-def _check_dashboard(line: Pipeline, newest: list[str]) -> None:
+def _check_dashboard(line: MemoryPipeline, newest: list[str]) -> None:
     """The dashboard comes to know the newest explanation of each partition, all dead letters, and no break of a chain."""
     feed = Feed(line.settings)
-    with feed.following():
-        line.wait_for(lambda: _newest(feed) == newest)
-        line.wait_for(lambda: feed.letter_classes.total() >= BAD_RECORDS)
-        line.wait_for(lambda: all(partition.lag == 0 for partition in feed.partitions.values()))
+    with line.in_place_of_kafka(), feed.following():
+        assert wait_for(lambda: _newest(feed) == newest)
+        assert wait_for(lambda: feed.letter_classes.total() >= BAD_RECORDS)
+        assert wait_for(lambda: all(partition.lag == 0 for partition in feed.partitions.values()))
         assert feed.letter_classes.total() == BAD_RECORDS
         assert [partition.broken for partition in feed.partitions.values()] == [None, None]
 

@@ -15,6 +15,9 @@ from tests.driver.log import error
 from tests.driver.process import Client, Process
 from tests.driver.producer import Producer
 
+DEFAULTS = {"cleanup.policy": "delete"}
+"""Of topics."""
+
 
 def kafka_of(process: Process) -> Kafka:
     """What a worker in this process takes for Kafka."""
@@ -59,7 +62,7 @@ class Admin(Client):
             resource: _done(
                 {
                     key: SimpleNamespace(value=value)
-                    for key, value in self.cluster.topics[resource.name].config.items()
+                    for key, value in (DEFAULTS | self.cluster.topics[resource.name].config).items()
                 }
             )
             for resource in resources

@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_INVALID,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from tests.driver.log import Group, Killed, Member, Metadata, Where, error
 from tests.driver.process import Client, Process
@@ -178,6 +185,8 @@ class Consumer(Client):
             del self._positions[where]
             return Message(topic=topic, partition=partition, error=missing.args[0])
         start = self._positions[where]
+        if start == OFFSET_BEGINNING:
+            start = log.low
         if not log.low <= start <= log.high:
             if self.config.get("auto.offset.reset") != "earliest":
                 del self._positions[where]

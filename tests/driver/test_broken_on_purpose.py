@@ -1,6 +1,6 @@
 """A protection whose absence goes unseen is not tested: the driver too must see each one that is switched off.
 
-The same with a broker: tests/crash/test_broken_on_purpose.py.
+That a broker does what they rest on: tests/broker/test_driver.py.
 """
 
 from collections.abc import Callable

@@ -71,4 +71,5 @@ def test_topics_that_are_given_ids_stay_the_same_topics(killed: bool) -> None:
     driver.cluster.clock.sleep(3)
     driver.turn(0, 20)
     (reason,) = driver.ended
-    assert "was deleted and created again" in reason
+    assert "was deleted and created again while the sidecar ran" in reason
+    assert "reset --partition P --yes" in reason

@@ -223,7 +223,7 @@ def plain_producer(settings: Settings) -> Producer:
         "linger.ms": 20,
         "compression.type": "lz4",
     }
-    return _made(Producer, config | settings.kafka.config)
+    return _made(KAFKA.producer, config | settings.kafka.config)
 
 
 def worker_name(settings: Settings, slot: int) -> str:
