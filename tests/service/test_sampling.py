@@ -1,5 +1,6 @@
 """What ``check`` sees in records of any format, and the settings that it prints."""
 
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -92,6 +93,15 @@ def test_a_label_that_is_not_there_is_to_be_chosen_among_the_fields() -> None:
     assert "label: late  # no such field; one of a, b, label" in to_paste(
         settings, found.settings, found.fields
     )  # type: ignore[arg-type]
+
+
+def test_settings_with_the_file_of_a_schema_are_told_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "row.json"
+    file.write_text('{"type": "object"}')
+    own = {"format": "json_schema", "framing": "none", "schema_file": str(file), "label": "label"}
+    settings = Settings(record=own)
+    found = seen(settings, placed([orjson.dumps(ROW)]))
+    assert yaml.safe_load(to_paste(settings, found.settings, found.fields)) == {"record": own}  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_told_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

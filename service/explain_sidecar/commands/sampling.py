@@ -192,9 +192,9 @@ def _read(settings: Settings, words: str, found: dict[str, Any], records: Sequen
 def to_paste(settings: Settings, seen: RecordSettings, fields: Sequence[str]) -> str:
     """The settings, as YAML, with which such records are read."""
     record: dict[str, Any] = {"format": seen.format}
-    for name in ("framing", "root"):
-        if getattr(seen, name) is not None:
-            record[name] = getattr(seen, name)
+    for name in ("framing", "schema_file", "message", "root"):
+        if (value := getattr(seen, name)) is not None:
+            record[name] = str(value)
     record["label"] = seen.label
     sections: dict[str, Any] = {"record": record}
     if seen.needs_registry:
