@@ -302,6 +302,21 @@ def test_produce_keeps_types_leaves_out_empty_cells_and_refuses_what_is_no_csv(
     assert "row 2" in line.cli("produce", "--input", str(path), "--label", "b", status=1).stderr
 
 
+def test_the_rows_before_one_that_does_not_fit_the_schema_are_written(
+    pipeline: Factory, tmp_path: Path
+) -> None:
+    line = pipeline(1)
+    path, schema = tmp_path / "rows.jsonl", tmp_path / "row.json"
+    path.write_text('{"a": 1, "y": 1}\n{"a": 2, "y": 0}\n{"a": "x", "y": 1}\n')
+    schema.write_text('{"properties": {"a": {"type": "integer"}}}')
+    line.environment["EXPLAIN_RECORD"] = json.dumps(
+        {"format": "json_schema", "framing": "none", "schema_file": str(schema), "label": "y"}
+    )
+    refused = line.cli("produce", "--input", str(path), "--label", "y", status=1).stderr
+    assert "row 3 does not fit" in refused and "2 rows were written" in refused
+    assert len(line.read(line.topics["records"])) == 2
+
+
 def test_tail_shows_the_newest_and_follows_what_is_published_while_it_runs(pipeline: Factory) -> None:
     line = pipeline(1)
     line.feed(mixed_records(1, 500, seed=1))

@@ -97,6 +97,21 @@ def test_a_record_that_does_not_fit_the_users_schema_is_refused_in_words(
         write({"a": 5, "c": "x"})
 
 
+def test_a_missing_value_is_null_where_the_users_avro_schema_has_no_default_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "schema.avsc"
+    fields = [
+        {"name": "a", "type": ["null", "long"]},
+        {"name": "c", "type": ["string", "null"], "default": "x"},
+    ]
+    file.write_text(json.dumps({"type": "record", "name": "R", "fields": fields}))
+    settings = FormatSettings(format="avro", framing="none", schema_file=file)
+    write = value_writer(settings, RegistrySettings(), "flights", {})
+    assert read_by(settings, [write({"a": 5}), write({})], None) == [
+        {"a": 5, "c": "x"},
+        {"a": None, "c": "x"},
+    ]
+
+
 @pytest.mark.parametrize(
     ("format", "columns", "problem"),
     [

@@ -103,26 +103,30 @@ def write(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         console=Console(file=sys.stderr), disable=not progress,
     )  # fmt: skip
-    with bar:
-        task = bar.add_task(f"producing to {topic}", total=count)
-        for key, partition, value in records:
-            if partition is None:
-                partition = written % total if key is None else BY_KEY
-            while True:
-                try:
-                    producer.produce(topic, value, key, partition)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-                except KafkaException as error:
-                    raise UserError(f"topic {topic!r}: {error.args[0].str()}") from None
-            written += 1
-            if written % 1_000 == 0 or rate is not None:
-                producer.poll(0)
-                bar.update(task, completed=written)
-                if rate is not None:
-                    time.sleep(max(0.0, started + written / rate - time.monotonic()))
-        bar.update(task, completed=written)
+    try:
+        with bar:
+            task = bar.add_task(f"producing to {topic}", total=count)
+            for key, partition, value in records:
+                if partition is None:
+                    partition = written % total if key is None else BY_KEY
+                while True:
+                    try:
+                        producer.produce(topic, value, key, partition)
+                        break
+                    except BufferError:
+                        producer.poll(0.1)
+                    except KafkaException as error:
+                        raise UserError(f"topic {topic!r}: {error.args[0].str()}") from None
+                written += 1
+                if written % 1_000 == 0 or rate is not None:
+                    producer.poll(0)
+                    bar.update(task, completed=written)
+                    if rate is not None:
+                        time.sleep(max(0.0, started + written / rate - time.monotonic()))
+            bar.update(task, completed=written)
+    except UserError:  # what stands before a row that cannot be written is written
+        producer.flush(FLUSH_SECONDS)
+        raise
     left = producer.flush(FLUSH_SECONDS)
     if left:
         raise UserError(

@@ -76,11 +76,17 @@ def _avro(text: str) -> Write:
     # As in reading: the library has an exception for each kind of error.
     except Exception as error:
         raise SchemaProblem(f"it is no Avro schema: {type(error).__name__}: {error}") from None
+    fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
+    missing = {
+        field["name"]: None
+        for field in fields
+        if "default" not in field and isinstance(field["type"], list) and "null" in field["type"]
+    }
 
     def write(record: Mapping[str, Any]) -> bytes:
         out = io.BytesIO()
         try:
-            schemaless_writer(out, schema, record, strict_allow_default=True)
+            schemaless_writer(out, schema, missing | dict(record), strict_allow_default=True)
         except Exception as error:
             raise SchemaProblem(f"{type(error).__name__}: {error}") from None
         return out.getvalue()
