@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -51,7 +51,6 @@ class AvroSchema:
             if not isinstance(last, dict) or last.get("type") != "record":
                 raise SchemaProblem("its topmost type is not a record")
             prepared, _ = _Preparation(named, names).of(last)
-            _Extent(named).of(last)
             self.parsed: Any = parse_schema(prepared)
         except SchemaProblem:
             raise
@@ -116,6 +115,30 @@ def _full_names(schema: dict[str, Any]) -> list[str]:
     return [alias if "." in alias or not space else f"{space}.{alias}" for alias in schema.get("aliases", ())]
 
 
+class _Extent(NamedTuple):
+    """How many values a value of a schema holds, itself included, how deep they lie, and how many of them take no bytes."""
+
+    parts: int
+    levels: int
+    weightless: int
+
+    @classmethod
+    def around(cls, inner: Sequence[_Extent], weightless: int) -> _Extent:
+        """Of a value with these in it. Raises ``SchemaProblem`` where one is too many."""
+        parts = 1 + sum(each.parts for each in inner)
+        levels = 1 + max((each.levels for each in inner), default=0)
+        if parts > MAX_PARTS:
+            raise SchemaProblem(f"a record of it has more than {MAX_PARTS:,} parts")
+        if levels > 2 * MAX_DEPTH:
+            raise SchemaProblem(f"it has more than {MAX_DEPTH} levels")
+        return cls(parts, levels, weightless)
+
+    @property
+    def empty(self) -> bool:
+        """Whether it may take no bytes at all."""
+        return self.weightless == self.parts
+
+
 class _Preparation:
     """A schema as it is read: logical types replaced by ours, fields under the names that they keep."""
 
@@ -123,109 +146,74 @@ class _Preparation:
         self._named = named
         self._names = names
         self._open: set[str] = set()
-        self._empty: dict[str, bool] = {}
+        self._known: dict[str, _Extent] = {}
 
-    def of(self, schema: Any) -> tuple[Any, bool]:
-        """The prepared schema, and whether a value of it may take no bytes at all."""
+    def of(self, schema: Any) -> tuple[Any, _Extent]:
+        """The prepared schema, and the extent of a value of it."""
         if isinstance(schema, list):
-            return [self.of(branch)[0] for branch in schema], False
+            found = [self.of(branch) for branch in schema]
+            inner = [extent for _, extent in found]
+            # The number of the branch takes a byte.
+            weightless = max([1, *(extent.weightless for extent in inner)]) - 1
+            return [prepared for prepared, _ in found], _Extent.around(inner, weightless)
         if isinstance(schema, dict):
             return self._complex(schema)
         if schema == "bytes":
-            return {"type": "bytes", "logicalType": "sidecar-base64"}, False
+            return {"type": "bytes", "logicalType": "sidecar-base64"}, _Extent(1, 1, 0)
         if schema in _PRIMITIVES:
-            return schema, schema == "null"
+            return schema, _Extent(1, 1, schema == "null")
         if schema in self._open:
             raise SchemaProblem(f"{schema} contains itself; types that do are not supported")
-        if schema in self._empty:
-            return schema, self._empty[schema]
+        if schema in self._known:
+            return schema, self._known[schema]
         return self._complex(self._named[schema])
 
-    def _complex(self, schema: dict[str, Any]) -> tuple[Any, bool]:
+    def _complex(self, schema: dict[str, Any]) -> tuple[Any, _Extent]:
         kind, logical = schema["type"], schema.get("logicalType")
         rest = {key: value for key, value in schema.items() if key != "logicalType"}
         if kind in ("record", "error"):
             return self._record(rest)
         if kind in ("array", "map"):
             inner = "items" if kind == "array" else "values"
-            prepared, empty = self.of(schema[inner])
-            if empty and kind == "array":
+            prepared, extent = self.of(schema[inner])
+            if extent.empty and kind == "array":
                 raise SchemaProblem(
                     "it has an array of values that take no bytes, of which a record could claim any number"
                 )
-            return {**rest, inner: prepared}, False
+            if extent.weightless > MAX_WEIGHTLESS:
+                raise SchemaProblem(
+                    f"it has items with {extent.weightless} values that take no bytes, and at most {MAX_WEIGHTLESS} are taken"
+                )
+            return {**rest, inner: prepared}, _Extent.around([extent], 0)
         ours = _OURS.get((kind, logical)) or _OURS.get((kind, None))
         scale = schema.get("scale", 0)
         if ours == "sidecar-decimal" and not (isinstance(scale, int) and 0 <= scale <= MAX_SCALE):
             raise SchemaProblem(
                 f"it has a decimal of scale {scale}; a scale is a number from 0 to {MAX_SCALE}"
             )
-        empty = kind == "null" or (kind == "fixed" and schema["size"] == 0)
+        extent = _Extent(1, 1, kind == "null" or (kind == "fixed" and schema["size"] == 0))
         if "name" in schema:
-            self._empty[schema["name"]] = empty
-        return {**rest, "logicalType": ours} if ours else rest, empty
+            self._known[schema["name"]] = extent
+        return {**rest, "logicalType": ours} if ours else rest, extent
 
-    def _record(self, schema: dict[str, Any]) -> tuple[Any, bool]:
-        name, fields, empty = schema["name"], schema["fields"], True
+    def _record(self, schema: dict[str, Any]) -> tuple[Any, _Extent]:
+        name, fields = schema["name"], schema["fields"]
         self._open.add(name)
         kept = [field["name"] for field in fields]
         if self._names is not None:
             marks = [(field["name"], [field["name"], *field.get("aliases", ())]) for field in fields]
             kept = self._names.of([name, *_full_names(schema)], marks)
-        prepared = []
-        for field, own in zip(fields, kept, strict=True):
-            inner, nothing = self.of(field["type"])
-            empty = empty and nothing
-            prepared.append({**field, "name": own, "type": inner})
+        found = [self.of(field["type"]) for field in fields]
         self._open.remove(name)
-        self._empty[name] = empty
-        return {**schema, "fields": prepared}, empty
-
-
-class _Extent:
-    """How many values a value of a schema holds, and how deep they lie. Types that contain themselves are refused before."""
-
-    def __init__(self, named: dict[str, Any]) -> None:
-        self._named = named
-        self._known: dict[str, tuple[int, int, int]] = {}
-
-    def of(self, schema: Any) -> tuple[int, int, int]:
-        """Parts, levels, and parts without bytes. Raises ``SchemaProblem`` where one is too many."""
-        if isinstance(schema, str) and schema not in _PRIMITIVES:
-            return self._known.get(schema) or self.of(self._named[schema])
-        kind = schema["type"] if isinstance(schema, dict) else schema
-        if isinstance(kind, list):
-            inner = [self.of(branch) for branch in kind]
-        elif kind in ("record", "error"):
-            inner = [self.of(field["type"]) for field in schema["fields"]]
-        else:
-            inner = (
-                [self.of(schema["items" if kind == "array" else "values"])]
-                if kind in ("array", "map")
-                else []
-            )
-        parts = 1 + sum(parts for parts, _, _ in inner)
-        levels = 1 + max((levels for _, levels, _ in inner), default=0)
-        weightless = [without for _, _, without in inner]
-        if kind in ("array", "map"):
-            if max(weightless) > MAX_WEIGHTLESS:
-                raise SchemaProblem(
-                    f"it has items with {max(weightless)} values that take no bytes, and at most {MAX_WEIGHTLESS} are taken"
-                )
-            without = 0
-        elif isinstance(kind, list):  # the number of the branch takes a byte
-            without = max(0, *(count - 1 for count in weightless)) if weightless else 0
-        else:
-            without = sum(weightless)
-            empty = without == parts - 1 if inner or kind == "record" else kind == "null"
-            without += empty or (kind == "fixed" and schema["size"] == 0)
-        if parts > MAX_PARTS:
-            raise SchemaProblem(f"a record of it has more than {MAX_PARTS:,} parts")
-        if levels > 2 * MAX_DEPTH:
-            raise SchemaProblem(f"it has more than {MAX_DEPTH} levels")
-        if isinstance(schema, dict) and "name" in schema:
-            self._known[schema["name"]] = parts, levels, without
-        return parts, levels, without
+        inner = [extent for _, extent in found]
+        weightless = sum(extent.weightless for extent in inner)
+        empty = all(extent.empty for extent in inner)
+        self._known[name] = _Extent.around(inner, weightless + empty)
+        prepared = [
+            {**field, "name": own, "type": kind}
+            for field, own, (kind, _) in zip(fields, kept, found, strict=True)
+        ]
+        return {**schema, "fields": prepared}, self._known[name]
 
 
 def _convert_defaults(parsed: Any) -> None:
