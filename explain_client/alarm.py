@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -54,7 +54,7 @@ class SegmentName:
 class Alarm(Message):
     """The mean of something changed: of a loss, of an importance's increments, of missing values or rejected records."""
 
-    _called = ("an alarm", "alarms")
+    called = ("an alarm", "alarms")
 
     schema: Literal["alarm/1"] = described("Name and version of this schema.", "alarm/1")
     offset: int = described("Offset of the record with which the change was noticed.", 30599, ge=0)
@@ -127,5 +127,3 @@ class Alarm(Message):
         "353e5fe3e0f90657de874ddbf2d630b3",
         pattern=DIGEST,
     )
-    raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
-    """The message's JSON as it was on the topic, without a schema registry's framing."""

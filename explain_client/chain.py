@@ -39,22 +39,11 @@ def body_of(value: bytes) -> bytes:
     return value[: value.rindex(DIGEST_KEY)]
 
 
-OUTPUTS: dict[type, str] = {
-    Explanation: "explanations",
-    Drift: "drift",
-    Alarm: "alarms",
-    Row: "rows",
-    Prediction: "predictions",
-}
-"""Which output a message's chain is that of."""
-
-
 def next_link(before: Link | None, message: Explanation | Drift | Alarm | Row | Prediction) -> Link:
     """The chain with a message more; without a link before, a message in the middle of an epoch is taken on trust.
 
     Raises ``ChainError`` where the message does not follow the link.
     """
-    name = OUTPUTS[type(message)]
     here = Link(message.epoch, message.seq, message.digest)
     where = f"{message.topic} partition {message.partition} epoch {message.epoch} seq {message.seq}"
     if before is not None and message.epoch == before.epoch:
@@ -68,7 +57,7 @@ def next_link(before: Link | None, message: Explanation | Drift | Alarm | Row | 
     elif before is not None and message.epoch < before.epoch:
         raise ChainError(f"{where}: came after epoch {before.epoch}; two sidecars write the topic")
     elif message.seq == 0:
-        previous = genesis(message.app_id, message.topic, message.partition, message.epoch, name)
+        previous = genesis(message.app_id, message.topic, message.partition, message.epoch, message.called[1])
     elif before is None:
         return here
     else:

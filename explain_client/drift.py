@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from explain_client.fields import DIGEST, Message, described
@@ -114,7 +114,7 @@ class Difference:
 class Drift(Message):
     """Why the risk of one input partition's model changed: from one window to the next, or with the onset of an alarm."""
 
-    _called = ("a drift message", "drift")
+    called = ("a drift message", "drift")
 
     schema: Literal["drift/1"] = described("Name and version of this schema.", "drift/1")
     offset: int = described(
@@ -173,8 +173,6 @@ class Drift(Message):
         "353e5fe3e0f90657de874ddbf2d630b3",
         pattern=DIGEST,
     )
-    raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
-    """The message's JSON as it was on the topic, without a schema registry's framing."""
 
     @property
     def causes(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from explain_client.challenger import DIFFERENCE, SHIFT, Challenger
@@ -198,7 +198,7 @@ class PartialDependence:
 class Explanation(Message):
     """What drives the model of one input partition after a record."""
 
-    _called = ("an explanation", "explanations")
+    called = ("an explanation", "explanations")
 
     schema: Literal["explanation/1"] = described("Name and version of this schema.", "explanation/1")
     offset: int = described("Offset of the last record folded.", 5749, ge=0)
@@ -313,8 +313,6 @@ class Explanation(Message):
         "353e5fe3e0f90657de874ddbf2d630b3",
         pattern=DIGEST,
     )
-    raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
-    """The message's JSON as it was on the topic, without a schema registry's framing."""
 
     def importance(self, estimator: str | None = None, loss: str | None = None) -> Importances:
         """Importance by feature under an estimator and a loss, by default the first ones. ``KeyError`` names those known."""

@@ -59,10 +59,10 @@ def is_date(milliseconds: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What every message begins with; each says anew what its schema, offset and timestamp are, and ends with its ``digest`` and ``raw``."""
+    """What every message begins with; each says anew what its schema, offset and timestamp are, and ends with its ``digest``."""
 
-    _called: ClassVar[tuple[str, str]]
-    """A message of this kind in words, and its topic."""
+    called: ClassVar[tuple[str, str]]
+    """A message of this kind in words, and the setting that names its topic."""
 
     schema: str = described("Name and version of this schema.", "")
     app_id: str = described("The sidecar's app_id.", "explanation-sidecar")
@@ -78,6 +78,8 @@ class Message:
     )
     epoch: int = described("Starts at 0; a reset begins a new one, with a new model.", 0, ge=0)
     seq: int = described("Number of this message in its partition and epoch, from 0.", 0, ge=0)
+    raw: bytes = field(default=b"", repr=False, compare=False, kw_only=True, metadata={"exclude": True})
+    """The message's JSON as it was on the topic, without a schema registry's framing."""
 
     @property
     def time(self) -> datetime:
@@ -94,8 +96,8 @@ class Message:
         Raises ``SchemaError`` for another schema and for what is no such message.
         """
         kind: Any = cls
-        what, topic = cls._called
-        data, raw = _decoded(value, _schema_of(kind), what, topic)
+        what, topic = cls.called
+        data, raw = _decoded(value, schema_of(kind), what, topic)
         try:
             message: Self = kind(*_values_of(kind)(data, what), raw=raw)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -113,7 +115,8 @@ def unframed(value: bytes) -> bytes:
 
 
 @cache
-def _schema_of(kind: Any) -> str:
+def schema_of(kind: Any) -> str:
+    """Name and version of a message's schema."""
     (schema,) = get_args(get_type_hints(kind)["schema"])
     return str(schema)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from explain_client.errors import ClientError
-from explain_client.messages import Alarm, Drift, Explanation, Prediction, Row
+from explain_client.messages import OUTPUTS, Alarm, Drift, Explanation, Prediction, Row
 
 if TYPE_CHECKING:
     from explain_sidecar.fold.messages import Output
@@ -141,18 +141,11 @@ class FoldDriver:
     def _take(self, offset: int, output: Output) -> None:
         from explain_sidecar.fold.messages import letter_headers
 
-        if output.destination == "explanations":
-            self.explanations.append(Explanation.from_json(output.value or b""))
-        elif output.destination == "drift":
-            self.drifts.append(Drift.from_json(output.value or b""))
-        elif output.destination == "alarms":
-            self.alarms.append(Alarm.from_json(output.value or b""))
-        elif output.destination == "rows":
-            self.rows.append(Row.from_json(output.value or b""))
-        elif output.destination == "predictions":
-            self.predictions.append(Prediction.from_json(output.value or b""))
-        else:
+        if output.destination == "dead_letters":
             headers = letter_headers(output.headers)
             self.dead_letters.append(
                 DeadLetter(offset, headers["errors.class"], headers["errors.message"], output.value)
             )
+        else:
+            found = self.drifts if output.destination == "drift" else getattr(self, output.destination)
+            found.append(OUTPUTS[output.destination].from_json(output.value or b""))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from explain_client.fields import DIGEST, Message, described
@@ -44,7 +44,7 @@ class Prediction(Message):
     `baseline` + the values of all reasons + `rest` = `predicted`.
     """
 
-    _called = ("a prediction", "predictions")
+    called = ("a prediction", "predictions")
 
     schema: Literal["prediction/1"] = described("Name and version of this schema.", "prediction/1")
     offset: int = described("Offset of the record.", 18299, ge=0)
@@ -109,8 +109,6 @@ class Prediction(Message):
         "353e5fe3e0f90657de874ddbf2d630b3",
         pattern=DIGEST,
     )
-    raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
-    """The message's JSON as it was on the topic, without a schema registry's framing."""
 
     def sentence(self, most: int = 3) -> str:
         """The prediction and its largest reasons in words."""

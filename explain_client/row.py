@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -17,7 +17,7 @@ class Row(Message):
     Of the challenger, and of the records that have one value of a feature, the mean is the smoothed one of the explanation that it came with.
     """
 
-    _called = ("a row", "rows")
+    called = ("a row", "rows")
 
     schema: Literal["row/1"] = described("Name and version of this schema.", "row/1")
     offset: int = described("Offset of the record with which the period ended.", 18299, ge=0)
@@ -87,5 +87,3 @@ class Row(Message):
         "353e5fe3e0f90657de874ddbf2d630b3",
         pattern=DIGEST,
     )
-    raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
-    """The message's JSON as it was on the topic, without a schema registry's framing."""

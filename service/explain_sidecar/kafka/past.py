@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from explain_client.messages import OUTPUTS
 from explain_sidecar.errors import SnapshotError
 from explain_sidecar.fold.messages import letter_headers
 from explain_sidecar.formats.errors import Headers
@@ -32,13 +33,8 @@ FIRST_STEP = 64
 
 READ_SECONDS = 1.0
 
-MESSAGES = {
-    "explanations": "explanation",
-    "drift": "drift message",
-    "alarms": "alarm",
-    "rows": "row",
-    "predictions": "prediction",
-    "dead_letters": "dead letter",
+MESSAGES = {name: kind.called[0].partition(" ")[2] for name, kind in OUTPUTS.items()} | {
+    "dead_letters": "dead letter"
 }
 """What a message of an output topic is called."""
 

@@ -10,19 +10,13 @@ from typing import Any
 
 import orjson
 
-from explain_client.messages import unframed
+from explain_client.messages import OUTPUTS, schema_of, unframed
 from explain_sidecar.errors import SettingsError, UserError
 from explain_sidecar.formats.registry import RegistryClient
 from explain_sidecar.settings import Settings
 from explain_sidecar.wire.avro import teach_fastavro
 
-SCHEMAS = {
-    "explanations": "explanation",
-    "drift": "drift",
-    "alarms": "alarm",
-    "rows": "row",
-    "predictions": "prediction",
-}
+SCHEMAS = {output: schema_of(kind).partition("/")[0] for output, kind in OUTPUTS.items()}
 """Which schema the messages of a topic have, by the topic's setting."""
 
 

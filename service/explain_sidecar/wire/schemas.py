@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, RootModel, TypeAdapter
 
-from explain_client.messages import Alarm, DeadLetterHeaders, Drift, Explanation, Prediction, Row
+from explain_client.messages import OUTPUTS, DeadLetterHeaders
 from explain_sidecar.snapshots.snapshot import Manifest
 from explain_sidecar.wire.asyncapi import document
 from explain_sidecar.wire.avro import avro_schema
@@ -34,11 +34,7 @@ class LabelledRecord(RootModel[dict[str, Scalar | dict[str, Any]]]):
 
 MODELS: dict[str, type] = {
     "record": LabelledRecord,
-    "explanation": Explanation,
-    "drift": Drift,
-    "alarm": Alarm,
-    "row": Row,
-    "prediction": Prediction,
+    **{SCHEMAS[output]: kind for output, kind in OUTPUTS.items()},
     "dead-letter-headers": DeadLetterHeaders,
     "checkpoint-manifest": Manifest,
 }
