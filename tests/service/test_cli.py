@@ -257,6 +257,14 @@ def test_config_check_makes_the_model(run: Run) -> None:
     assert "'grace'" in bad.stderr and "grace_period" in bad.stderr
 
 
+def test_config_check_names_what_is_set_and_off(run: Run) -> None:
+    checked = run("config", "check", EXPLAIN_HTTP__PORT="9000")
+    assert (
+        checked.returncode == 0
+        and "warning: http.port: nothing comes of it while http.enabled is false" in checked.stderr
+    )
+
+
 def test_config_check_makes_the_explainers(run: Run) -> None:
     bad = run("config", "check", EXPLAIN_EXPLAINERS='[{"kind": "nowhere:Estimator"}]')
     assert (bad.returncode, bad.stderr) == (

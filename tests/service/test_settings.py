@@ -393,6 +393,27 @@ def test_missing_brokers_are_reported_with_the_variable_to_set() -> None:
         _ = Settings().servers
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "http: {port: 9000}",
+            "http.port: nothing comes of it while http.enabled is false; set that to true",
+        ),
+        ("alarms: {one_in: 5000, season: day}", "alarms.one_in, alarms.season: nothing"),
+        ("http: {port: 9000, enabled: false}", ""),
+        ("http: {port: 9000, enabled: true}", ""),
+        ("emit: {every: 5}", ""),
+        ("", ""),
+    ],
+)
+def test_what_is_set_of_a_section_that_nobody_has_enabled_is_named(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    assert "; ".join(load_settings(_file(tmp_path, text), {}).idle).startswith(words)
+    assert bool(load_settings(_file(tmp_path, text), {}).idle) == bool(words)
+
+
 def test_every_setting_has_a_description() -> None:
     settings = [path for path, _ in walk(Settings)]
     assert ("explainers", "*", "reservoir", "size") in settings

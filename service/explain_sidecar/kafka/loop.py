@@ -62,6 +62,8 @@ class Worker(Member[OwnedPartition]):
         check_trust(keys, foreign_code(settings))
         if not keys.keys:
             log.warning(UNSIGNED)
+        for sentence in settings.idle:
+            log.warning(sentence)
         topics = Topics(settings, kafka=kafka)
         self._errors = topics.errors
         described = topics.prepare()

@@ -258,6 +258,19 @@ class Settings(Section, BaseSettings):
         return (init_settings,)
 
     @property
+    def idle(self) -> list[str]:
+        """What is set of sections that are off, as nobody has said whether they are on: a sentence for each."""
+        found = []
+        for name in type(self).model_fields:
+            section: Any = getattr(self, name)
+            fields = type(section).model_fields if isinstance(section, Section) else {}
+            given = [field for field in fields if field in section.model_fields_set]
+            if given and "enabled" in fields and "enabled" not in given:
+                names = ", ".join(f"{name}.{field}" for field in given)
+                found.append(f"{names}: nothing comes of it while {name}.enabled is false; set that to true")
+        return found
+
+    @property
     def challenger_model(self) -> ModelSettings | None:
         """The challenger as a model for the task; None without one."""
         return self.challenger.model_settings(self.model.task) if self.challenger.enabled else None
