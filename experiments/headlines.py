@@ -23,9 +23,8 @@ from rich.table import Table as Report
 
 from experiments.bands import ALPHA, follow
 from experiments.games import BETA, GAMES, Array, Game, run
-from explain_client import Explanation
+from explain_client import Explanation, Importance
 from explain_client.examples.alert_on_change import leader
-from explain_client.messages import Importance
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.learners.choice import learner_of
 from explain_core.losses import get

@@ -8,8 +8,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from explain_client.errors import ClientError
+from explain_client.explanation import Explanation
 from explain_client.kafka import CONNECT_SECONDS, connect, reached_end, reason
-from explain_client.messages import Explanation, Segment
+from explain_client.segments import Segment
 
 FIRST_STEP = 64
 """Offsets that the search goes back at first; four times as many at each further step."""

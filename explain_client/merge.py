@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from explain_client.messages import Explanation, Importance
+from explain_client.explanation import Explanation
+from explain_client.importance import Importance
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from explain_sidecar.errors import UserError
 from explain_sidecar.formats.schemas import StoredSchema
-from explain_sidecar.settings import Format
+from explain_sidecar.settings.records import Format
 
 FORMATS: tuple[Format, ...] = ("avro", "protobuf", "json_schema")
 KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}

@@ -20,8 +20,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 
 from explain_client import Acknowledged, Alarm, Drift, Expected, Explanation, Stories, Story, control_of
 from explain_client.errors import SchemaError
-from explain_client.fields import utc
-from explain_client.messages import is_date
+from explain_client.fields import is_date, utc
 
 PATH = "/api/v2/alerts"
 KEEP = timedelta(days=1)

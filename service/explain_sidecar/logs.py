@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from explain_sidecar.settings import LogSettings
+from explain_sidecar.settings.operation import LogSettings
 from explain_sidecar.terminal import plain
 
 FIELDS = ("worker", "partition", "offset")

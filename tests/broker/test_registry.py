@@ -27,7 +27,8 @@ from explain_sidecar.formats.framing import HEADER
 from explain_sidecar.formats.registry import RegistryClient
 from explain_sidecar.formats.schemas import Schemas
 from explain_sidecar.formats.source import SchemaSource
-from explain_sidecar.settings import Format, RecordSettings, RegistrySettings
+from explain_sidecar.settings.records import Format, RecordSettings
+from explain_sidecar.settings.wire import RegistrySettings
 from explain_sidecar.wire.registry import Registry
 from explain_sidecar.wire.schemas import schemas
 from tests.broker.harness import Factory, Pipeline, mixed_records

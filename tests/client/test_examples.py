@@ -5,8 +5,7 @@ from importlib import import_module
 
 import numpy as np
 
-from explain_client import Drift
-from explain_client.messages import Importance, Importances
+from explain_client import Drift, Importance, Importances
 from tests.feeds import outputs
 
 alert = import_module("explain_client.examples.alert_on_change")

@@ -10,7 +10,7 @@ from google.protobuf import descriptor_pb2
 
 from explain_sidecar.broker.embedded import free_port
 from explain_sidecar.formats.schemas import StoredSchema
-from explain_sidecar.settings import Format
+from explain_sidecar.settings.records import Format
 from tests.evolving import KNOWN
 from tests.loopback import serving
 

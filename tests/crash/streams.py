@@ -12,8 +12,8 @@ from river import datasets
 
 from benchmarks import KEY_FILE
 from explain_sidecar.commands.csv_rows import converters_of, read_rows
-from explain_sidecar.settings import Format
 from explain_sidecar.settings.drift import Watched
+from explain_sidecar.settings.records import Format
 from tests import evolving
 from tests.broker import raw
 from tests.broker.harness import mixed_records

@@ -25,7 +25,8 @@ from explain_sidecar.fold.versions import Find
 from explain_sidecar.formats.schemas import Fetch
 from explain_sidecar.kafka.loop import Worker
 from explain_sidecar.kafka.member import Member
-from explain_sidecar.settings import TRANSACTION_TIMEOUT_MS, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.kafka import TRANSACTION_TIMEOUT_MS
 from explain_sidecar.wire.envelope import Envelope
 from tests.driver.clients import kafka_of
 from tests.driver.log import Cluster, Entry, Killed

@@ -13,7 +13,8 @@ from benchmarks.oracle import chain, compare
 from explain_core.foreign import dumps
 from explain_sidecar.fold.identity import part_of
 from explain_sidecar.fold.records import InputRecord
-from explain_sidecar.settings import ExplainerSettings, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.explain import ExplainerSettings
 from explain_sidecar.wire.envelope import Envelope
 from tests.changes import Epochs, merged
 from tests.documentation import ROOT

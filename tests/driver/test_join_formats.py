@@ -12,7 +12,8 @@ from google.protobuf import descriptor_pb2
 from explain_sidecar.errors import UserError
 from explain_sidecar.formats.files import compiled
 from explain_sidecar.formats.registry import RegistryClient
-from explain_sidecar.settings import RegistrySettings, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.wire import RegistrySettings
 from tests.driver.join import EVENTS, JOIN, LABELS, JoinDriver
 from tests.driver.log import Entry
 from tests.loopback import serving

@@ -6,7 +6,8 @@ import pytest
 
 from explain_sidecar.kafka import loop
 from explain_sidecar.kafka.lifecycle import OwnedPartition
-from explain_sidecar.settings import Format, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.records import Format
 from tests.driver import faults
 from tests.driver.driver import TINY, Driver
 from tests.evolving import FORMATS, Registry, values

@@ -9,7 +9,8 @@ from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.formats.errors import Headers
 from explain_sidecar.formats.framing import HEADER
-from explain_sidecar.settings import Format, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.records import Format
 from tests.evolving import FORMATS, Registry, encoded, record
 from tests.fuzz.outcomes import grown_since, resident, tell
 

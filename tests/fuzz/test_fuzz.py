@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from explain_sidecar.settings import Format
+from explain_sidecar.settings.records import Format
 from tests.evolving import FORMATS
 from tests.fuzz import entries, formats
 from tests.fuzz.damage import mutated

@@ -19,7 +19,8 @@ from explain_sidecar.commands.state import warm_up
 from explain_sidecar.commands.tables import read_table
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import load_model
-from explain_sidecar.settings import ModelSettings, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.model import ModelSettings
 
 
 def written(folder: Path, text: str, encoding: str = "utf-8") -> Path:

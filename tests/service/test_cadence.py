@@ -3,7 +3,7 @@ from typing import Any
 
 from explain_sidecar.kafka.cadence import Cadence
 from explain_sidecar.kafka.clock import Clock
-from explain_sidecar.settings import CheckpointSettings
+from explain_sidecar.settings.checkpoint import CheckpointSettings
 
 SECONDS = 600
 

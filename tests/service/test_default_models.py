@@ -13,7 +13,7 @@ from explain_core.learners.named import Name
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold import models
 from explain_sidecar.fold.models import load_model
-from explain_sidecar.settings import ModelSettings
+from explain_sidecar.settings.model import ModelSettings
 
 Task = Literal["binary", "multiclass", "regression"]
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")

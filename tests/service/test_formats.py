@@ -18,7 +18,8 @@ from explain_sidecar.formats.reading import ValueReader
 from explain_sidecar.formats.registry import RegistryClient
 from explain_sidecar.formats.schemas import FULL_BYTES, MAX_SOURCE_BYTES, Fetch, Schemas, StoredSchema
 from explain_sidecar.formats.source import SchemaSource
-from explain_sidecar.settings import FormatSettings, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.records import FormatSettings
 from explain_sidecar.settings.wire import RegistrySettings
 from explain_sidecar.snapshots.snapshot import begin, load, take
 from tests.loopback import serving

@@ -9,7 +9,7 @@ from explain_sidecar.commands.csv_rows import converters_of
 from explain_sidecar.fold.records import Decoder, InputRecord
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.formats.schemas import Schemas
-from explain_sidecar.settings import RecordSettings
+from explain_sidecar.settings.records import RecordSettings
 
 
 def column(*values):

@@ -13,7 +13,7 @@ from explain_sidecar.errors import UserError
 from explain_sidecar.fold.metrics import measure
 from explain_sidecar.fold.models import load_model
 from explain_sidecar.fold.partition import FoldError
-from explain_sidecar.settings import ModelSettings
+from explain_sidecar.settings.model import ModelSettings
 from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import (
     GOOD,

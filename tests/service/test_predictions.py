@@ -20,7 +20,7 @@ from explain_sidecar.fold.carry import carried, carry_over
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.partition import FoldError
 from explain_sidecar.fold.selection import Choice
-from explain_sidecar.settings import PredictionSettings
+from explain_sidecar.settings.predictions import PredictionSettings
 from tests.folds import SMALL, fold, messages, new_state, record, settings, size, values
 
 ON = {"enabled": True}

@@ -20,7 +20,8 @@ from explain_sidecar.formats.registry import RegistryClient
 from explain_sidecar.formats.schemas import Schemas
 from explain_sidecar.formats.source import SchemaSource
 from explain_sidecar.formats.writing import value_writer
-from explain_sidecar.settings import Format, FormatSettings, RegistrySettings
+from explain_sidecar.settings.records import Format, FormatSettings
+from explain_sidecar.settings.wire import RegistrySettings
 
 RECORDS: list[dict[str, Any]] = [
     {"a": 1, "b": 0.5, "c": "x", "label": True},

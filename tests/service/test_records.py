@@ -11,7 +11,7 @@ from explain_core.losses import MAX_NUMBER
 from explain_sidecar.fold.records import Decoder, InputRecord
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.formats.schemas import Schemas
-from explain_sidecar.settings import RecordSettings
+from explain_sidecar.settings.records import RecordSettings
 
 
 def decode(value, task="binary", **settings):

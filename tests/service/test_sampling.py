@@ -11,7 +11,8 @@ from explain_sidecar.commands.sampling import Placed, RecordShape, look, tally, 
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.formats.framing import HEADER
 from explain_sidecar.formats.registry import RegistryClient
-from explain_sidecar.settings import Format, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.records import Format
 from tests.crash.registry import SchemaServer
 from tests.evolving import FORMATS, values
 

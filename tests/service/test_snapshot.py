@@ -15,7 +15,8 @@ from explain_sidecar.commands.key import new, show
 from explain_sidecar.errors import SettingsError, SnapshotError, UserError
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.partition import PartitionData
-from explain_sidecar.settings import CheckpointSettings, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.checkpoint import CheckpointSettings
 from explain_sidecar.snapshots import snapshot as snapshots
 from explain_sidecar.snapshots.signatures import Keys, check_trust, read_keys
 from explain_sidecar.snapshots.snapshot import (

@@ -10,7 +10,7 @@ from explain_sidecar.errors import SnapshotError, UserError
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.models import artefact, load_model, version_artefact
 from explain_sidecar.fold.partition import PartitionState
-from explain_sidecar.settings import ModelSettings
+from explain_sidecar.settings.model import ModelSettings
 from explain_sidecar.snapshots.snapshot import encode
 from tests.core.artefacts import trained
 from tests.folds import fold, messages, restored, settings

@@ -24,7 +24,7 @@ from explain_core.report.rows import task_of
 from explain_sidecar.commands.tables import read_table
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import load_model
-from explain_sidecar.settings import ModelSettings
+from explain_sidecar.settings.model import ModelSettings
 from explain_sidecar.terminal import plain
 
 Columns = dict[str, list[Any]]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from explain_client.messages import utc
+from explain_client.fields import utc
 from explain_sidecar.commands.printing import print_rows
 from explain_sidecar.crash_points import reach
 from explain_sidecar.errors import UserError

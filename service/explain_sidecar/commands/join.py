@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from explain_client.messages import utc
+from explain_client.fields import utc
 from explain_sidecar.commands.printing import print_rows
 from explain_sidecar.errors import UserError
 from explain_sidecar.join.changelog import newest

@@ -23,7 +23,8 @@ from explain_sidecar.formats.reading import KINDS, ValueReader
 from explain_sidecar.formats.registry import RegistryClient
 from explain_sidecar.formats.schemas import Schemas
 from explain_sidecar.formats.source import schema_source
-from explain_sidecar.settings import RecordSettings, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.records import RecordSettings
 
 Placed = tuple[int, InputRecord]
 """A partition, and a record of it."""

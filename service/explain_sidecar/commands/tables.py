@@ -19,7 +19,8 @@ from explain_sidecar.commands.csv_rows import CONVERTERS, check_once, converters
 from explain_sidecar.errors import UserError
 from explain_sidecar.formats.inferred import Columns, kinds_of
 from explain_sidecar.formats.writing import value_writer
-from explain_sidecar.settings import RecordSettings, RegistrySettings
+from explain_sidecar.settings.records import RecordSettings
+from explain_sidecar.settings.wire import RegistrySettings
 
 FileKind = Literal["csv", "jsonl", "parquet"]
 Row = dict[str, Any]

@@ -21,14 +21,11 @@ from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import artefact, challenger_artefact
 from explain_sidecar.formats import files
 from explain_sidecar.formats.json_schema import MAX_COST
-from explain_sidecar.settings import (
-    AlarmSettings,
-    ExplainerSettings,
-    FormatSettings,
-    ReservoirSettings,
-    Settings,
-)
+from explain_sidecar.settings import Settings
 from explain_sidecar.settings.base import OPERATION, Part
+from explain_sidecar.settings.drift import AlarmSettings
+from explain_sidecar.settings.explain import ExplainerSettings, ReservoirSettings
+from explain_sidecar.settings.records import FormatSettings
 from explain_sidecar.settings.sources import merge, names_secret
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import orjson
 from msgspec import structs
 
+from explain_client import DeadLetterHeaders
 from explain_client.chain import DIGEST_KEY, chained, genesis
-from explain_client.messages import DeadLetterHeaders
 from explain_sidecar.fold.masking import masked
 from explain_sidecar.formats.errors import BadRecord, Headers
 from explain_sidecar.settings import Settings

@@ -23,8 +23,9 @@ from explain_core.learners.named import named_model, river_of
 from explain_core.losses import Task
 from explain_core.models import Model, wrap
 from explain_sidecar.errors import UserError
-from explain_sidecar.settings import ModelSettings, RecordSettings, Settings
-from explain_sidecar.settings.model import PLACE
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.model import PLACE, ModelSettings
+from explain_sidecar.settings.records import RecordSettings
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """Names of versions that may become part of a path: a record must not choose the folder."""

@@ -10,8 +10,9 @@ from explain_core.models import Model
 from explain_core.smoothing import alpha_of
 from explain_core.stream import Alarming, Comparing, Explainer, Following, Options, Reasoning, Windowing
 from explain_sidecar.errors import UserError
-from explain_sidecar.settings import ExplainerSettings, Settings
+from explain_sidecar.settings import Settings
 from explain_sidecar.settings.base import Section
+from explain_sidecar.settings.explain import ExplainerSettings
 
 T = TypeVar("T")
 

@@ -15,9 +15,8 @@ from explain_sidecar.formats.json_schema import json_type
 from explain_sidecar.formats.paths import ABSENT, find, path_of, roots
 from explain_sidecar.formats.reading import ValueReader
 from explain_sidecar.formats.schemas import Schemas
-from explain_sidecar.settings import RecordSettings
 from explain_sidecar.settings.model import MAX_VERSION
-from explain_sidecar.settings.records import HEADER
+from explain_sidecar.settings.records import HEADER, RecordSettings
 
 Task = Literal["binary", "multiclass", "regression"]
 

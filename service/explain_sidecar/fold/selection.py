@@ -7,8 +7,8 @@ from typing import Any
 from explain_sidecar.formats.errors import BadRecord, Headers
 from explain_sidecar.formats.json_schema import json_type
 from explain_sidecar.formats.paths import ABSENT, find, path_of, roots
-from explain_sidecar.settings import PredictionSettings, RecordSettings
-from explain_sidecar.settings.records import HEADER, SCHEMA
+from explain_sidecar.settings.predictions import PredictionSettings
+from explain_sidecar.settings.records import HEADER, SCHEMA, RecordSettings
 
 
 class Selection:

@@ -14,7 +14,8 @@ import orjson
 from explain_client.importance import Importance
 from explain_client.periods import Driver, Mean
 from explain_sidecar.errors import UserError
-from explain_sidecar.settings import DependenceSettings, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.dependence import DependenceSettings
 
 HEADROOM = 16_384
 """Largest overhead of a message in bytes: headers, the error of a dead letter, fields of fixed length, Kafka's frame."""

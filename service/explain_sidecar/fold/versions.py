@@ -31,7 +31,8 @@ from explain_sidecar.fold.models import challenger_artefact, first, load_challen
 from explain_sidecar.fold.options import check_weights, options_of, refused
 from explain_sidecar.fold.vocabulary import Vocabulary
 from explain_sidecar.formats.errors import BadRecord
-from explain_sidecar.settings import ExplainerSettings, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.explain import ExplainerSettings
 from explain_sidecar.settings.model import MAX_VERSION
 
 MAX_PINS = 1_000

@@ -17,7 +17,7 @@ from explain_sidecar.errors import SettingsError, UserError
 from explain_sidecar.formats.avro import AvroSchema, sources
 from explain_sidecar.formats.errors import Read, SchemaProblem
 from explain_sidecar.formats.json_schema import JsonSchema
-from explain_sidecar.settings import FormatSettings
+from explain_sidecar.settings.records import FormatSettings
 
 if TYPE_CHECKING:
     from explain_sidecar.formats.protobuf import ProtobufSchema

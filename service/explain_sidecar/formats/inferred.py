@@ -10,7 +10,7 @@ import orjson
 
 from explain_sidecar.formats.errors import SchemaProblem
 from explain_sidecar.formats.json_schema import json_type
-from explain_sidecar.settings import Format
+from explain_sidecar.settings.records import Format
 
 Columns = Mapping[str, str]
 """The kind of each field: integer, number, boolean, string; another JSON type; or several kinds, with "or" between them."""

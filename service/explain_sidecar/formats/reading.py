@@ -12,7 +12,7 @@ from explain_sidecar.formats.framing import SIMPLE, message_path, unframe
 from explain_sidecar.formats.json_schema import JsonSchema, read_json
 from explain_sidecar.formats.names import Names
 from explain_sidecar.formats.schemas import FULL_BYTES, MAX_SCHEMAS, Kind, Schemas, StoredSchema
-from explain_sidecar.settings import Format, FormatSettings
+from explain_sidecar.settings.records import Format, FormatSettings
 
 Reader = tuple[Read, str | None]
 """What reads the values of a type, and the type's full name in its schema, if any."""

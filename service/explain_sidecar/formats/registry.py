@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from explain_sidecar.errors import SettingsError, UserError
-from explain_sidecar.settings import RegistrySettings
 from explain_sidecar.settings.sources import PREFIX
+from explain_sidecar.settings.wire import RegistrySettings
 
 _ANSWER_SECONDS = {"timeout": 4, "max.retries": 1, "retries.wait.ms": 200, "retries.max.wait.ms": 1_000}
 """An address that does not answer is reported within 10 s."""

@@ -16,7 +16,8 @@ from explain_sidecar.formats.errors import SchemaProblem
 from explain_sidecar.formats.reading import KINDS, ValueReader
 from explain_sidecar.formats.registry import RegistryClient
 from explain_sidecar.formats.schemas import MAX_SOURCE_BYTES, Fetch, Schemas, StoredSchema
-from explain_sidecar.settings import Format, FormatSettings, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.records import Format, FormatSettings
 
 ABSENT_SECONDS = 10.0
 """A registry is asked again for what it did not have after this long: bad records may name any id."""

@@ -16,7 +16,8 @@ from explain_sidecar.formats.inferred import NAME, Columns, schema_of
 from explain_sidecar.formats.json_schema import JsonSchema
 from explain_sidecar.formats.reading import KINDS
 from explain_sidecar.formats.registry import RegistryClient
-from explain_sidecar.settings import Format, FormatSettings, RegistrySettings
+from explain_sidecar.settings.records import Format, FormatSettings
+from explain_sidecar.settings.wire import RegistrySettings
 
 Write = Callable[[Mapping[str, Any]], bytes]
 

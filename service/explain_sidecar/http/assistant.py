@@ -8,7 +8,7 @@ from functools import wraps
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from explain_client.messages import utc
+from explain_client.fields import utc
 from explain_client.words import second
 from explain_sidecar.errors import UserError
 from explain_sidecar.http.feed import UNREAD, Feed

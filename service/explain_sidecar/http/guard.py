@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from explain_sidecar.settings import HttpSettings
+from explain_sidecar.settings.operation import HttpSettings
 
 COOKIE = "explain-sidecar-token"
 OPEN = ("/healthz", "/readyz")

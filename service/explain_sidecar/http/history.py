@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from explain_client.messages import Explanation, Importance, Losses, SegmentLosses, is_date
+from explain_client import Explanation, Importance, Losses, SegmentLosses
+from explain_client.fields import is_date
 
 MAX_POINTS = 256
 

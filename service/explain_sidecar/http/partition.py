@@ -6,8 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from explain_client import Explanation, Segment
 from explain_client.chain import Link
-from explain_client.messages import Explanation, Segment
 from explain_client.periods import Period
 from explain_sidecar.http.history import History
 from explain_sidecar.http.predictions import NewestPredictions

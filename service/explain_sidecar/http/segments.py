@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from explain_client.messages import Segment
+from explain_client import Segment
 from explain_sidecar.http.history import half_of, losses_of, rounded
 
 MAX_SEGMENTS = 100

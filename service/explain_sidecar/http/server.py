@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute
 from explain_sidecar.errors import UserError
 from explain_sidecar.http.connections import BACKLOG, OTHERS, LimitedConnection
 from explain_sidecar.http.guard import Guard
-from explain_sidecar.settings import HttpSettings
+from explain_sidecar.settings.operation import HttpSettings
 
 STOP_SECONDS = 1
 """How long an answer that is being sent may take once the server stops; event streams end at once."""

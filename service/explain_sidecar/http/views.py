@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from explain_client.messages import Explanation, is_date
+from explain_client import Explanation
+from explain_client.fields import is_date
 from explain_sidecar.headline import made_of
 from explain_sidecar.http.challenger import challenger
 from explain_sidecar.http.changes import ARROW, shown_story

@@ -18,7 +18,8 @@ from explain_sidecar.formats.reading import ValueReader
 from explain_sidecar.formats.schemas import Schemas
 from explain_sidecar.formats.source import schema_source
 from explain_sidecar.join.entries import Event, Label
-from explain_sidecar.settings import JoinInputSettings, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.join import JoinInputSettings
 
 SOURCE_HEADER = "__join.source"
 """On the internal topics: the partition that a record came from, its timestamp in Kafka, and how many of its headers were unreadable."""

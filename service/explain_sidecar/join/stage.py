@@ -33,8 +33,8 @@ from explain_sidecar.kafka.report import JoinReport, Report
 from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.kafka.totals import Totals
-from explain_sidecar.settings import JoinSettings, Settings
-from explain_sidecar.settings.join import DROP
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.join import DROP, JoinSettings
 
 _OUTCOMES = {outcome: ("outcome", outcome.encode()) for outcome in get_args(Outcome)}
 

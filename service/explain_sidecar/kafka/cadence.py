@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from explain_sidecar.kafka.clock import Clock
 from explain_sidecar.kafka.lifecycle import OwnedPartition
-from explain_sidecar.settings import CheckpointSettings
+from explain_sidecar.settings.checkpoint import CheckpointSettings
 
 CREDIT_SECONDS = 0.5
 """Snapshot time that a worker may spend before it has run for long."""

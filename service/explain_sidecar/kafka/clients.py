@@ -21,7 +21,8 @@ from explain_client.kafka import CONNECT_SECONDS as CONNECT_SECONDS
 from explain_sidecar.errors import UserError
 from explain_sidecar.kafka.clock import Clock
 from explain_sidecar.kafka.oauth import token_source
-from explain_sidecar.settings import TRANSACTION_TIMEOUT_MS, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.kafka import TRANSACTION_TIMEOUT_MS
 
 NO_COORDINATOR = (
     KafkaError.NOT_COORDINATOR,

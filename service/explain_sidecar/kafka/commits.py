@@ -17,7 +17,8 @@ from explain_sidecar.kafka.topics import Topic, Topics
 from explain_sidecar.kafka.totals import Phase, Totals
 from explain_sidecar.kafka.transaction import MAX_KEPT_BYTES, Transaction
 from explain_sidecar.kafka.watch import Asked, TopicWatch
-from explain_sidecar.settings import TRANSACTION_TIMEOUT_MS, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.kafka import TRANSACTION_TIMEOUT_MS
 
 BEHIND_TIMES = 4
 """How much longer a transaction may be open while input waits: its outputs are late anyway, and each commit costs the brokers as much."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from explain_sidecar.kafka.sent import Sent
-from explain_sidecar.settings import TopicSettings
+from explain_sidecar.settings.kafka import TopicSettings
 
 Phase = Literal["waiting", "restoring", "replaying", "running", "held"]
 """Of a partition; records are folded while it replays and runs. It is held by a record whose model is not there yet."""

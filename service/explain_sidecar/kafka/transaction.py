@@ -21,7 +21,8 @@ from explain_sidecar.fold.messages import Output
 from explain_sidecar.kafka.clients import KAFKA, Connections, ErrorLog, Kafka, transactional_producer
 from explain_sidecar.kafka.errors import REMEDIES, Aborted, Fatal, Fenced, Refused
 from explain_sidecar.kafka.sent import Ends, Keyed, Sent, size_of, stored_at
-from explain_sidecar.settings import TRANSACTION_TIMEOUT_MS, Settings
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.kafka import TRANSACTION_TIMEOUT_MS
 
 CALL_SECONDS = 5.0
 """Longest wait of one call; a retriable one is called again."""

@@ -17,24 +17,13 @@ from explain_sidecar.settings.base import MESSAGES, Part, Section, not_among
 from explain_sidecar.settings.checkpoint import CheckpointSettings, RecoverySettings
 from explain_sidecar.settings.dependence import DependenceSettings
 from explain_sidecar.settings.drift import AlarmSettings, DriftSettings
-from explain_sidecar.settings.explain import (
-    EmitSettings,
-    ExplainerSettings,
-    ExplainSettings,
-    ReservoirSettings,
-    RowsSettings,
-)
-from explain_sidecar.settings.join import JoinInputSettings, JoinLabelSettings, JoinSettings
-from explain_sidecar.settings.kafka import (
-    TRANSACTION_TIMEOUT_MS,
-    CommitSettings,
-    KafkaSettings,
-    TopicSettings,
-)
+from explain_sidecar.settings.explain import EmitSettings, ExplainerSettings, ExplainSettings, RowsSettings
+from explain_sidecar.settings.join import JoinSettings
+from explain_sidecar.settings.kafka import CommitSettings, KafkaSettings, TopicSettings
 from explain_sidecar.settings.model import ChallengerSettings, ModelSettings, VersionSettings
 from explain_sidecar.settings.operation import HttpSettings, LogSettings, TracingSettings, WorkerSettings
 from explain_sidecar.settings.predictions import PredictionSettings
-from explain_sidecar.settings.records import Format, FormatSettings, RecordSettings
+from explain_sidecar.settings.records import RecordSettings
 from explain_sidecar.settings.sources import (
     HIDDEN,
     PREFIX,
@@ -49,43 +38,6 @@ from explain_sidecar.settings.sources import (
     without_credentials,
 )
 from explain_sidecar.settings.wire import CloudEventsSettings, RegistrySettings
-
-__all__ = [
-    "TRANSACTION_TIMEOUT_MS",
-    "AlarmSettings",
-    "ChallengerSettings",
-    "CheckpointSettings",
-    "CloudEventsSettings",
-    "CommitSettings",
-    "DependenceSettings",
-    "DriftSettings",
-    "Effective",
-    "EmitSettings",
-    "ExplainSettings",
-    "ExplainerSettings",
-    "Format",
-    "FormatSettings",
-    "HttpSettings",
-    "JoinInputSettings",
-    "JoinLabelSettings",
-    "JoinSettings",
-    "KafkaSettings",
-    "LogSettings",
-    "ModelSettings",
-    "PredictionSettings",
-    "RecordSettings",
-    "RecoverySettings",
-    "RegistrySettings",
-    "ReservoirSettings",
-    "RowsSettings",
-    "Settings",
-    "TopicSettings",
-    "TracingSettings",
-    "VersionSettings",
-    "WorkerSettings",
-    "effective",
-    "load_settings",
-]
 
 
 class Settings(Section, BaseSettings):

@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from explain_client.messages import OUTPUTS, schema_of, unframed
+from explain_client.fields import schema_of, unframed
+from explain_client.messages import OUTPUTS
 from explain_sidecar.errors import SettingsError, UserError
 from explain_sidecar.formats.registry import RegistryClient
 from explain_sidecar.settings import Settings

@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import Field, RootModel, TypeAdapter
 
-from explain_client.messages import OUTPUTS, DeadLetterHeaders
+from explain_client import DeadLetterHeaders
+from explain_client.messages import OUTPUTS
 from explain_sidecar.snapshots.snapshot import Manifest
 from explain_sidecar.wire.asyncapi import document
 from explain_sidecar.wire.avro import avro_schema

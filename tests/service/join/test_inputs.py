@@ -15,7 +15,8 @@ from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.join.entries import Event, Label
 from explain_sidecar.join.inputs import SOURCE_HEADER, EventInput, LabelInput, Tombstone, record_value
 from explain_sidecar.join.partitioner import partition_of
-from explain_sidecar.settings import RecordSettings, Settings, load_settings
+from explain_sidecar.settings import Settings, load_settings
+from explain_sidecar.settings.records import RecordSettings
 
 SETTINGS = Settings(
     record={"label": "clicked"},
