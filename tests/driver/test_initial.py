@@ -56,6 +56,19 @@ def test_a_warm_up_has_one_source_and_a_label(model: Path, tmp_path: Path) -> No
         warm_up(settings(), file=tmp_path / "history.csv", out=tmp_path / "other")
 
 
+def test_records_that_cannot_be_used_are_told_and_of_these_alone_no_model_is_written(
+    tmp_path: Path, capsys
+) -> None:
+    file, out = history(tmp_path / "history.csv", 20), tmp_path / "model"
+    with pytest.raises(UserError, match=r"no record could be used \(the first, record 0: .*\), so that"):
+        warm_up(settings(record={"features": ["c"]}), file=file, label="outcome", out=out)
+    assert not out.exists()
+    with file.open("a") as more:
+        more.write("1,2,\n")
+    warm_up(settings(), file=file, label="outcome", out=out)
+    assert "1 could not be used (the first, record 20: " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("killed_after", [0, 1, 9, 20])
 def test_a_partition_that_begins_with_a_file_is_exact_after_crashes_and_without_it(
     model: Path, killed_after: int

@@ -26,6 +26,7 @@ from explain_sidecar.commands.tables import read_table
 from explain_sidecar.errors import SettingsError, UserError
 from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.identity import fold_settings, settings_of
+from explain_sidecar.fold.messages import letter_headers
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.formats.source import schema_source
@@ -141,8 +142,15 @@ def warm_up(
     else:
         raise SettingsError("name --input or --topic, and not both; --label is for --input")
     state, fetch = first_state(chosen, 0), schema_source(chosen)
+    bad = ""
     for offset, record in enumerate(islice(records, limit)):
-        state.supplied(structs.replace(record, offset=offset), fetch, lambda name, unfit: None)
+        for output in state.supplied(structs.replace(record, offset=offset), fetch, lambda name, unfit: None):
+            if output.destination == "dead_letters" and not bad:
+                bad = f" (the first, record {offset}: {letter_headers(output.headers)['errors.message']})"
+    if not state.records:
+        raise UserError(
+            f"{name}: no record could be used{bad}, so that there is no model to write; set record as the records are"
+        )
     taken = take(state, settings.app_id, name, name, fold_settings(chosen))
     _write_model(settings, taken.model_copy(update={"trusted": True}), out, read_keys(settings.checkpoint))
     performance = state.explained.performance
@@ -150,7 +158,7 @@ def warm_up(
         f"{loss_name(loss.name)} {figure(performance.of(loss.name)[0])}" for loss in performance.losses
     )
     sys.stdout.write(
-        f"learnt from {state.records:,} records, {state.rejections.total:,} could not be used; smoothed losses: {losses}\n"
+        f"learnt from {state.records:,} records, {state.rejections.total:,} could not be used{bad}; smoothed losses: {losses}\n"
     )
 
 
