@@ -514,6 +514,7 @@ def test_the_command_prints_and_writes_the_report_of_a_file(capsys, tmp_path, re
         (("--label", "delay"), "--label delay: rows.csv has no such column; it has time, a, b, noise, late"),
         (("--label", "late", "--ignore", "day"), "--ignore day: rows.csv has no such column"),
         (("--label", "late", "--model", tmp_path / "none.ubj"), "none.ubj"),
+        (("--label", "late", "--model", "bla"), "--model bla: .*; by name there are mixture, linear"),
         (("--label", "late", "--html", tmp_path / "no" / "report.html"), "there is no directory"),
     ):
         with pytest.raises(UserError, match=says):

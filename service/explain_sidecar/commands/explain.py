@@ -48,7 +48,10 @@ def run(
             progress=sys.stderr.isatty(),
         )
     except (ImportError, ValueError) as error:
-        raise UserError(str(error)) from None
+        text = str(error)
+        if (cause := text.removeprefix("model.uri: ")) != text:
+            text = f"--model {cause}; by name there are mixture, linear, tree and forest"
+        raise UserError(text) from None
     sys.stdout.write(plain(str(report), keep="\n") + "\n")
     if html is not None:
         try:
