@@ -302,6 +302,22 @@ def test_produce_keeps_types_leaves_out_empty_cells_and_refuses_what_is_no_csv(
     assert "row 2" in line.cli("produce", "--input", str(path), "--label", "b", status=1).stderr
 
 
+def test_produce_names_a_bad_rate_and_topic_and_identifiers_among_the_features_alone(
+    memory: Factory, tmp_path: Path
+) -> None:
+    line = memory(1)
+    path = tmp_path / "ids.csv"
+    path.write_text("at,who,x,y\n" + "".join(f"t{i},w{i},{i % 3},{i % 2}\n" for i in range(200)))
+    do = functools.partial(line.cli, "produce", "--input", str(path), "--label", "y")
+    assert "--rate nan: write a number" in do("--rate", "nan", status=1).stderr
+    assert "--topic 'a b': a topic's name has" in do("--topic", "a b", status=1).stderr
+    line.environment["EXPLAIN_RECORD__TIMESTAMP"] = "at"
+    said = do().stderr
+    assert "column who: nearly each" in said and "column at" not in said
+    line.environment["EXPLAIN_RECORD__FEATURES"] = '["x"]'
+    assert "column" not in do().stderr
+
+
 def test_the_rows_before_one_that_does_not_fit_the_schema_are_written(
     pipeline: Factory, tmp_path: Path
 ) -> None:

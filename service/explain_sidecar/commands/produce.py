@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from explain_core.markers import Markers, identifiers, remarks
 from explain_sidecar.commands.tables import read_table
 from explain_sidecar.errors import UserError
+from explain_sidecar.fold.records import Decoder
 from explain_sidecar.formats.errors import SchemaProblem
+from explain_sidecar.formats.schemas import Schemas
 from explain_sidecar.kafka.clients import plain_producer
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
+from explain_sidecar.settings.base import topic_name
 from explain_sidecar.terminal import plain
 
 FLUSH_SECONDS = 30.0
@@ -51,11 +55,20 @@ def produce(
     for option, column in (("--label", label), ("--key", key)):
         if column is not None:
             table.check(option, column)
+    if rate is not None and not isfinite(rate):
+        raise UserError(f"--rate {rate:g}: write a number of records per second, or leave it out")
+    if topic is not None:
+        try:
+            topic_name(topic)
+        except ValueError as error:
+            raise UserError(f"--topic {topic!r}: {error}") from None
     texts = {name: Markers() for name, kind in table.columns.items() if "string" in kind and name != label}
     for _, record in table.rows() if texts else ():
         for name in texts.keys() & record.keys():
             texts[name].add(record[name])
-    of_ids = identifiers(texts, "name the other features in record.features")
+    is_feature = Decoder(settings.record, settings.model.task, Schemas()).is_feature
+    features = {name: found for name, found in texts.items() if is_feature(name)}
+    of_ids = identifiers(features, "name the other features in record.features")
     for remark in (*remarks(texts, "produce it anew with --missing"), *of_ids):
         sys.stderr.write(f"column {plain(remark)}\n")
     if label != settings.record.label and settings.record.label in table.columns:

@@ -209,6 +209,12 @@ class Decoder:
             self._name_features(self._columns_of(version))
         return None if self._features is None else [name for name, _ in self._features]
 
+    def is_feature(self, field: str) -> bool:
+        """Whether a field of a record is one by the settings alone."""
+        if self._features is None:
+            return field not in self._reserved
+        return any(field == name for name, _ in self._features)
+
     def _name_features(self, columns: Sequence[str]) -> None:
         if self._settings.features is None and columns != self._columns:
             self._columns = list(columns)

@@ -47,13 +47,13 @@ class Section(BaseModel):
         return self
 
 
-def _topic_name(name: str) -> str:
+def topic_name(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", ".."):
         raise ValueError("a topic's name has 1 to 249 of the characters A-Z a-z 0-9 . _ -")
     return name
 
 
-TopicName = Annotated[str, AfterValidator(_topic_name)]
+TopicName = Annotated[str, AfterValidator(topic_name)]
 
 
 def _address(url: str) -> str:
