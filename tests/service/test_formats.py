@@ -207,6 +207,17 @@ def in_a_row(levels):
         (doubling(60, "int"), "more than 100,000 parts"),
         (in_a_row(200), "more than 64 levels"),
         (
+            record(field("y", record(name="Inner"), default={"z": 1}), name="Off"),
+            "it is no Avro schema: KeyError",
+        ),
+        (
+            record(
+                field("y", {"type": "bytes", "logicalType": "decimal", "precision": 4}, default="\u0fff"),
+                name="Off",
+            ),
+            "it is no Avro schema: UnicodeEncodeError",
+        ),
+        (
             {"type": "enum", "name": "Many", "symbols": [f"s{i}" for i in range(200_000)]},
             "more than 100,000 parts",
         ),
@@ -221,7 +232,7 @@ def in_a_row(levels):
         ),
     ],
 )
-def test_an_avro_schema_that_would_let_a_value_take_any_memory_is_refused(kind, text):
+def test_an_avro_schema_that_is_wrong_or_would_let_a_value_take_any_memory_is_refused(kind, text):
     stream = Stream("avro", {7: record(field("x", kind))})
     with pytest.raises(BadRecord, match=text) as refused:
         stream.read(frame(7, b"\2\2"))

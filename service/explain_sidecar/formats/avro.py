@@ -52,12 +52,12 @@ class AvroSchema:
                 raise SchemaProblem("its topmost type is not a record")
             prepared, _ = _Preparation(named, names).of(last)
             self.parsed: Any = parse_schema(prepared)
+            _convert_defaults(self.parsed)
         except SchemaProblem:
             raise
         # The library has an exception for each kind of error, and raises others for errors that it does not expect.
         except Exception as error:
             raise SchemaProblem(f"it is no Avro schema: {type(error).__name__}: {error}") from None
-        _convert_defaults(self.parsed)
         self.names = [last["name"], *_full_names(last)]
 
     def is_for(self, written: AvroSchema) -> bool:
