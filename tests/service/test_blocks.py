@@ -500,18 +500,8 @@ def test_a_label_that_comes_late_is_in_all_predictions_that_follow(case):
     given = values(250, "multiclass")
     for i, value in enumerate(given):
         value["label"] = "up" if i < 100 or (i > 101 and i % 40) else "down" if i < 200 else "flat"
-    alone, together = new_state(**known), new_state(**known)
     given = [record(offset, value) for offset, value in enumerate(given)]
-    i = in_blocks = 0
-    while i < len(given):
-        folded, _ = together.fold(given[i:])
-        for one in folded or given[i : i + 1]:
-            alone.step(one)
-        if not folded:
-            together.step(given[i])
-        in_blocks += len(folded)
-        i += len(folded) or 1
-        assert encode(together) == encode(alone)
+    _, in_blocks = same_bytes(known, given, range(10, 250, 40))
     assert in_blocks > 150
 
 
