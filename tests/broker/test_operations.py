@@ -128,7 +128,9 @@ def test_the_metrics_say_what_the_topics_hold_and_follow_a_partition_that_moves(
     assert first.stop() == 0, first.log()
 
 
-def test_health_fails_for_a_worker_that_hangs_and_recovers_with_it(pipeline: Factory) -> None:
+def test_health_fails_for_a_worker_that_hangs_and_recovers_and_ten_open_streams_do_not_hold_up_a_stop(
+    pipeline: Factory,
+) -> None:
     line = pipeline(1, **HTTP, EXPLAIN_HTTP__STALL_SECONDS="2")
     sidecar = Sidecar(line)
     line.wait_for(sidecar.ready)
@@ -138,7 +140,10 @@ def test_health_fails_for_a_worker_that_hangs_and_recovers_with_it(pipeline: Fac
     assert json.loads(get(sidecar.address + "healthz")[1])["stalled"][0]["worker"] == 0
     os.kill(worker, signal.SIGCONT)
     line.wait_for(lambda: get(sidecar.address + "healthz")[0] == 200)
+    streams = [urllib.request.urlopen(sidecar.address + "events", timeout=60) for _ in range(10)]
+    assert all(stream.readline() == b"retry: 1000\n" for stream in streams)
     assert sidecar.stop() == 0, sidecar.log()
+    assert all(stream.read() is not None for stream in streams)  # each of them has ended
 
 
 def test_health_holds_while_kafka_is_away(pipeline: Factory) -> None:

@@ -512,10 +512,10 @@ def test_messages_of_others_are_told_and_what_follows_is_shown(
         }
         dashboard.feed.explanation(0, json.dumps(later).encode())
         dashboard.feed.version += 1
-    page.wait_for_selector("#state :text('is no date')")
     for view in VIEWS:
         page.click(f"#views a[data-view={view}]")
         page.wait_for_selector(f"#{view}:not([hidden]) h2")
+        page.wait_for_selector("#state :text('is no date')")
     visit.end()
 
 
