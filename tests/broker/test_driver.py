@@ -1,5 +1,6 @@
 """The in-memory cluster of tests/driver does not lie: the same client calls have the same outcomes on it and on a broker."""
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -243,6 +244,10 @@ def mistakes(side: Side) -> Any:
     asked = admin.describe_topics(TopicCollection(["absent", side.records]), request_timeout=SECONDS)
     seen.append(asked["absent"].exception().args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART)  # type: ignore[union-attr]
     seen.append(len(asked[side.records].result().partitions))
+    producer.produce(side.records, os.urandom(2_000_000), b"k", partition=0, headers=[])
+    producer.flush(SECONDS)
+    seen.append(outcome(lambda: producer.commit_transaction(SECONDS)))
+    producer.abort_transaction(SECONDS)
     return seen
 
 

@@ -31,9 +31,9 @@ def test_a_record_of_a_megabyte_is_folded_and_the_largest_that_kafka_takes_is_de
 
 
 def test_a_record_that_its_dead_letter_has_no_room_for_stops_the_worker_until_it_has(
-    pipeline: Factory,
+    memory: Factory,
 ) -> None:
-    line = pipeline(1)
+    line = memory(1)
     process = line.worker()
     line.wait_for(lambda: "running from" in process.log())
     configure(line, "dead_letters", max_message_bytes="5000")
@@ -88,8 +88,8 @@ def test_records_with_header_names_of_any_bytes_are_dead_lettered_with_the_heade
     assert [json.loads(row)["headers"] for row in shown[:2]] == [{"own": "1", "é": None, "": ""}, {}]
 
 
-def test_names_are_let_in_until_an_explanation_is_as_large_as_kafka_takes_it(pipeline: Factory) -> None:
-    line = pipeline(1, EXPLAIN_EXPLAIN__EVERY="200", EXPLAIN_EMIT__EVERY="5")
+def test_names_are_let_in_until_an_explanation_is_as_large_as_kafka_takes_it(memory: Factory) -> None:
+    line = memory(1, EXPLAIN_EXPLAIN__EVERY="200", EXPLAIN_EMIT__EVERY="5")
     rng = random.Random(1)
 
     def named(count: int) -> tuple[int, bytes]:

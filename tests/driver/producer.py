@@ -139,7 +139,7 @@ class Producer(Client):
     def _send(self) -> None:
         waiting, self._waiting = self._waiting, []
         for where, entry, on_delivery, unknown in waiting:
-            failure, offset = self.refused, -1
+            failure, offset = self.refused or self._too_large(where, entry), -1
             if failure is not None:
                 self.refused = None
                 self._fail(
@@ -159,6 +159,12 @@ class Producer(Client):
             message = Message(topic=where[0], partition=where[1], offset=offset)
             if on_delivery is not None:
                 self._reports.append(lambda f=on_delivery, e=failure, m=message: f(e, m))
+
+    def _too_large(self, where: Where, entry: Entry) -> KafkaError | None:
+        topic = self.cluster.topics.get(where[0])
+        if topic is None or len(entry.value or b"") <= int(topic.config.get("max.message.bytes", 1_048_588)):
+            return None
+        return KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
 
     def _report(self) -> int:
         reports, self._reports = self._reports, []

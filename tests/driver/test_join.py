@@ -144,6 +144,27 @@ def test_topics_that_are_not_partitioned_by_id_alike_are_joined_through_copies(n
     assert driver.joined_differences() == []
 
 
+def test_topics_that_differ_or_grow_stop_the_join_with_what_to_do_and_lose_nothing() -> None:
+    driver = began()
+    driver.finish()
+    driver.cluster.grow(LABELS, 4)
+    (refused,) = driver.run_to_end()
+    assert f"{EVENTS!r} has 2 partitions and {LABELS!r} has 4" in refused and "join.repartition" in refused
+    driver.cluster.grow(EVENTS, 4)
+    for topic in ("app-join-changelog", "app-join-dead-letters"):
+        (refused,) = driver.run_to_end()
+        assert f"kafka-topics --alter --topic {topic} --partitions 4" in refused
+        driver.cluster.grow(topic, 4)
+    (refused,) = driver.run_to_end()
+    assert "topics.records: 'records' has 2 partitions and 'events' has 4" in refused
+    driver.cluster.grow("records", 4)
+    driver.partitions, before = 4, len(driver.ended)
+    for partition in range(4):
+        driver.give(partition, records(RECORDS, partition, 1))
+    driver.end()
+    assert driver.differences() == [] and len(driver.ended) == before
+
+
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_a_backlog_longer_than_the_wait_is_copied_in_the_order_of_its_times(workers: int) -> None:
     """An event and its label are copied by different workers, from partitions that are read at different speeds."""
