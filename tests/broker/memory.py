@@ -55,7 +55,11 @@ class Member(Consumer):
 
 
 class Feeder(Client):
-    """A producer without transactions, whose messages are there at once."""
+    """A producer without transactions, whose messages wait until it is flushed."""
+
+    def __init__(self, process: Process, config: dict[str, Any]) -> None:
+        super().__init__(process, config)
+        self._waiting: list[tuple[str, int, Entry]] = []
 
     def produce(
         self,
@@ -71,12 +75,16 @@ class Feeder(Client):
         if partition < 0:
             partition = zlib.crc32(key or b"") % len(self.cluster.topics[topic].logs)
         entry = Entry(key, value, tuple(headers), timestamp or int(1_000 * self.cluster.clock.time()))
-        self.cluster.log(topic, partition).append(entry)
+        self._waiting.append((topic, partition, entry))
 
     def poll(self, timeout: float = 0) -> int:
         return 0
 
-    flush = poll
+    def flush(self, timeout: float = 0) -> int:
+        for topic, partition, entry in self._waiting:
+            self.cluster.log(topic, partition).append(entry)
+        self._waiting.clear()
+        return 0
 
 
 class Admin(clients.Admin):

@@ -387,6 +387,7 @@ def test_tail_and_the_alertmanager_tell_each_story_once_alike_with_its_cause_and
     for seen in ({"partition": 0, "epoch": 0, "cause": alarm["cause"], "why": "on it"} for alarm in alarms):
         producer.produce("known", json.dumps({"acknowledged": seen}).encode())
     producer.produce("known", b"{")
+    producer.flush()
     known = line.cli("tail", "--alarms", "--until-caught-up")
     assert f"{loss} Acknowledged: on it." in known.stdout.splitlines()
     assert "known partition 0 offset" in known.stderr and "not a control message" in known.stderr
