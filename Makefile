@@ -143,7 +143,7 @@ version: setup ## write a release's number into every file that holds it: VERSIO
 	$(BIN)/python -m tests.golden
 
 .PHONY: release
-release: setup ## build and check the wheels, documentation, chart and image of a release: VERSION=0.2.0
+release: setup ## build and check the wheels, documentation, chart and image of a release: VERSION=0.2.0, by default that of the files
 	-@command -v go >/dev/null && $(MAKE) --no-print-directory $(BIN)/helm
 	$(BIN)/python .ci/release.py build $(VERSION)
 

@@ -84,7 +84,7 @@ def _write(path: Path, pattern: str, number: str) -> None:
 
 
 @cli.command()
-@click.argument("number", callback=_number)
+@click.argument("number", callback=_number, default=lambda: next(versions())[1])
 @click.option(
     "--folder",
     default=ROOT / "build" / "release",
