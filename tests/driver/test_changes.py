@@ -221,7 +221,7 @@ def test_each_setting_of_the_fold_is_in_a_row_or_shares_its_part_with_one_that_i
     named = {path for _, what, *_ in [*KEPT.values(), *((b, w) for b, w in OTHER_MODEL.values())] for path in paths(what)}  # fmt: skip
     assert {"emit.every", "explainers.alpha", "drift.window"} <= named
     covered = {declared[name] for name in named if name in declared}
-    # These have tests of their own: tests/driver/test_versions.py, tests/service/test_predictions.py.
+    # These have tests of their own: tests/service/test_versions.py, tests/service/test_predictions.py.
     assert set(declared.values()) - covered == {"versions", "waiting"}
 
 

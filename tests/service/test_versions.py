@@ -9,16 +9,18 @@ import pytest
 
 from explain_core.artefacts import mlflow
 from explain_core.artefacts.artefact import ArtefactError
+from explain_core.foreign import dumps, loads
 from explain_sidecar.commands.config import check
 from explain_sidecar.commands.sampling import tally
 from explain_sidecar.errors import SnapshotError, UserError
+from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.metrics import measure
 from explain_sidecar.fold.models import forget_artefacts, version_artefact
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.fold.version_source import ABSENT_SECONDS
 from explain_sidecar.settings import Settings
-from explain_sidecar.snapshots.snapshot import encode
+from explain_sidecar.snapshots.snapshot import Before, begin, encode
 from tests.folds import FIRST_TIMESTAMP, messages, record, restored
 from tests.versions import (
     COLUMNS,
@@ -350,3 +352,38 @@ def test_a_stored_state_that_is_not_of_these_versions_is_refused(tmp_path, chang
     data = msgspec.msgpack.decode(encode(line.state))
     with pytest.raises(SnapshotError, match="too many are open"):
         restored(msgspec.msgpack.encode(data), versioned(line.settings.models.pattern, {"max_open": 1}))
+
+
+@pytest.mark.parametrize(
+    ("change", "begun"),
+    [
+        ({"emit": {"every": 5, "max_bytes": 500_000}}, []),
+        ({"models": {"close_after": 1_000}}, ["versions"]),
+        ({"explainers": EXPLAINERS[:1]}, ["versions"]),
+        ({"challenger": {"name": "linear"}}, ["challenger", "versions"]),
+        ({"alarms": {"enabled": True, "subjects": ["loss", "rejected"]}}, ["alarms rejected", "versions"]),
+    ],
+)
+def test_a_change_of_settings_keeps_all_versions_or_begins_all_anew_with_the_files_of_before(
+    change, begun, tmp_path
+):
+    given = records(random.Random(4).choices(["v1", "v2"], k=200))
+    before, after = (
+        versioned(write(tmp_path, "v1", "v2"), **{"challenger": {"name": "tree"}, **more})
+        for more in ({}, change)
+    )
+    line = VersionedPartition(before)
+    line.fold(given[:100])
+    carry = carry_over(fold_settings(before), after)
+    data = line.state.state(dumps)
+    state = begin(after, 3, 1, line.state.next_offset, Before(data, carry, loads))
+    assert carry.begun == begun and f"begun anew: {', '.join(begun) or 'nothing'}" in state.notices[-1]
+    assert not any(name in carry.sentence for name in ("explainer", "performance", "reservoir"))
+    assert state.versions.pins == line.state.versions.pins
+    now = state.state(dumps).versions
+    assert (now.challenger == data.versions.challenger) == ("challenger" not in begun)
+    told = [messages(of.fold(given[100:])) for of in (line, VersionedPartition(after, state))]
+    if begun:
+        assert now.open == [] and min(message["version"]["records"] for message in told[1]) == 5
+    else:
+        assert [figures_of(message) for message in told[0]] == [figures_of(message) for message in told[1]]

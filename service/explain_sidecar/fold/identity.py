@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from explain_core.artefacts.artefact import Artefact
 from explain_core.losses import DEFAULT, Task, get
-from explain_core.stream.alarms import OF_RECORDS
+from explain_core.stream.alarms import OF_NO_MODEL, OF_RECORDS
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import artefact, challenger_artefact
 from explain_sidecar.formats import files
@@ -214,10 +214,11 @@ def parts(identity: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         )
     if own.get("waiting"):
         found["waiting"] = found["labels"] | of("waiting")
-    if own.get("versions"):
-        found["versions"] = model | of("versions") | every | {
-            name: part for name, part in found.items() if name != "versions"
-        }  # fmt: skip
+    if own.get("versions"):  # all but these is of each version
+        whole = {"schemas", "labels", "model", "drift", "challenger", "waiting"}
+        whole |= {f"alarms {name}" for name in OF_NO_MODEL}
+        versions = model | of("versions") | every | found
+        found = {name: part for name, part in found.items() if name in whole} | {"versions": versions}
     return {name: part | {"task": task} for name, part in found.items()}
 
 
