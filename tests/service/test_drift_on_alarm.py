@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from explain_client import Explanation
 from explain_client.messages import Alarm, Drift
 from explain_core.drift import RiskChange
 from explain_core.state import StateError
@@ -64,13 +65,18 @@ def test_an_alarm_on_an_importance_asks_too_and_one_on_rejected_records_does_not
     assert not read(outputs, "drift", Drift)
 
 
-def test_an_answer_that_waits_is_not_given_in_the_next_epoch():
+def test_an_answer_that_waits_is_not_given_in_the_next_epoch_whose_first_message_says_so():
     rows, known = stream(1_300, flips_at=1_030), settings(**sections(model=STATIC))
     state = Epochs(known, 3, [(1_105, known)])
+    rows += stream(400)
     outputs = [output for i, row in enumerate(rows) for output in state.supplied(record(i, row), None, None)]
     alarms, changes = read(outputs, "alarms", Alarm), read(outputs, "drift", Drift)
     assert alarms[0].offset < 1_105 and state.epoch == 1
     assert [drift for drift in changes if drift.alarm.offset == alarms[0].offset] == []
+    asked, (told,) = alarms[0], read(outputs, "explanations", Explanation)[-1:]
+    missing = asked.onset.offset + 100 - 1_105
+    notice = f"why it came is not told of the alarm at offset {asked.offset}: epoch 0 ended {missing} records too early"
+    assert told.epoch == 1 and notice in told.notices
 
 
 def test_the_alarm_comes_before_what_it_asked_for(flipped):

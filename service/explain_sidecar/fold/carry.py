@@ -160,6 +160,10 @@ def carried(
     state.carried = CarriedData(data.epoch, start, carry.carried, carry.begun)
     state.superseded = [*data.superseded, settings_digest(carry.before)][-SUPERSEDED:]
     state.notices.append(f"epoch {epoch} begins at offset {start}; {carry.sentence}")
+    for asked in data.recent.waiting if data.recent is not None else ():
+        state.notices.append(
+            f"why it came is not told of the alarm at offset {asked.offset}: epoch {data.epoch} ended {asked.wait} records too early"
+        )
     return state
 
 
@@ -180,7 +184,7 @@ def _merged(fresh: PartitionData, old: PartitionData, carry: Carry) -> Partition
     if fresh.explained is not None and old.explained is not None:
         found["explained"] = _explained(fresh.explained, old.explained, carry)
     if keeps("drift"):
-        # An answer that still waits is to an alarm of the epoch before.
+        # An answer that still waits is to an alarm of the epoch before; a notice says that it does not come.
         found |= {"windows": old.windows, "recent": old.recent and replace(old.recent, waiting=[])}
     elif keeps("model"):
         windows, recent = fresh.windows, fresh.recent

@@ -512,6 +512,8 @@ class Recovery:
         before = Before(state.state(dumps), carry, loads)
         made = begin(self._cluster.settings, self.partition, state.epoch + 1, state.next_offset, before)
         log.warning("epoch %d: %s", made.epoch, carry.sentence, extra=self._extra)
+        for notice in made.notices[1:]:
+            log.warning("%s", notice, extra=self._extra)
         return made
 
     def accept(self, target: Target, state: PartitionState) -> set[str]:
