@@ -38,45 +38,46 @@ class LearnedEvaluator(GenericEvaluator):
         self._regression = model.task == "regression"
 
     def explain(self, plan: EvaluationPlan, x: Row, y: Any, base: Prediction | None) -> Prediction | None:
-        model, bound = self.model, plan.bound
-        if bound is None:
+        model = self.model
+        if plan.rows is None:
             if plan.foreign and plan.sage.empty is not None:
                 return None
-            bound = plan.bound = self._bind(plan)
+            model.columns.add(name for player in plan.players for name in player.features)
+            plan.rows = self._rows.setdefault(id(plan.reservoir), _EncodedRows(plan.reservoir, model))
+        rows = plan.rows
         if base is None or self._regression:
-            labels = model.order or bound.labels
+            labels = model.order or plan.labels
         else:
             labels = list(base) if isinstance(base, Mapping) else []
-        rows = bound.rows
         rows.sync()
         row = model.encoded(x)
         if len(row) != rows.matrix.shape[1]:
             rows.sync()
             row = model.encoded(x)
-        if labels and bound.ready(model, rows.matrix, labels):
+        if labels and self._ready(plan, labels):
             pfi, sage, state = plan.pfi.source(), plan.sage.source(), plan.state
             state[0], state[1] = pfi.state, sage.state
             truth = -1.0
             if not plan.label_free:
-                truth = float(y) if self._regression else float(bound.places.get(y, -1))
+                truth = float(y) if self._regression else float(plan.places.get(y, -1))
             assert model.family is not None
-            if stream.explain(model.family, bound.arrays.table, model.arrays.table, row, truth):
+            if stream.explain(model.family, plan.arrays.table, model.arrays.table, row, truth):
                 if base is None:
-                    found = bound.prediction.tolist()
+                    found = plan.arrays["prediction"].tolist()
                     base = found[0] if self._regression else dict(zip(labels, found, strict=True))
-                if not plan.foreign or self._settled(bound, y, base):
+                if not plan.foreign or self._settled(plan, y, base):
                     pfi.state, sage.state = state.tolist()
                     return base
         self.fallbacks += base is not None
         return None
 
-    def _settled(self, bound: _Bound, y: Any, base: Prediction) -> bool:
+    def _settled(self, plan: EvaluationPlan, y: Any, base: Prediction) -> bool:
         """Let Python compute its losses; whether all is finite, and Δ smoothed."""
-        plan, rows = bound.plan, bound.found.tolist()
+        rows = plan.arrays["found"].tolist()
         copies: list[Prediction] = (
             [row[0] for row in rows]
             if self._regression
-            else [dict(zip(bound.labels, row, strict=True)) for row in rows]
+            else [dict(zip(plan.labels, row, strict=True)) for row in rows]
         )
         replaced = 1 + len(plan.players) * plan.pfi.n_samples
         for entry, own in (plan.pfi, copies[1:replaced]), (plan.sage, copies[replaced:]):
@@ -84,78 +85,49 @@ class LearnedEvaluator(GenericEvaluator):
                 entry.settle(plan.foreign, Perturbed(y, base, own, plan.order.tolist()), entry.delta)
                 if not np.isfinite(entry.delta).all():
                     return False
-        stream.smooth(bound.arrays.table)
+        stream.smooth(plan.arrays.table)
         return True
 
     def current(self, plan: EvaluationPlan, labels: Sequence[Any]) -> bool:
         """Whether the plan is laid out for records that bring nothing new, with the labels of predictions in this order."""
-        bound = plan.bound
-        if bound is None or tuple(bound.labels) != labels or self.model.columns.size != bound.size:
+        if plan.rows is None or tuple(plan.labels) != labels or self.model.columns.size != plan.size:
             return False
-        bound.rows.sync()
-        return bound.rows.matrix is bound.matrix and (
+        plan.rows.sync()
+        return plan.rows.matrix is plan.matrix and (
             plan.sage.empty is None or plan.sage.empty.row is plan.empty
         )
 
-    def _bind(self, plan: EvaluationPlan) -> _Bound:
-        self.model.columns.add(name for player in plan.players for name in player.features)
-        rows = self._rows.get(id(plan.reservoir))
-        if rows is None:
-            rows = self._rows[id(plan.reservoir)] = _EncodedRows(plan.reservoir, self.model)
-        return _Bound(plan, rows)
-
-
-class _Bound:
-    """A plan as arrays, for a table of so many columns, a matrix of rows, and labels in the order of a prediction."""
-
-    def __init__(self, plan: EvaluationPlan, rows: _EncodedRows) -> None:
-        self.plan, self.rows = plan, rows
-        self.places: dict[Any, int] = {}
-        self.arrays = Arrays()
-        self.labels: list[Any] = []
-        self.prediction: Array = np.empty(0)
-        """The record's own, in the order of the labels."""
-        self.found: Array = np.empty((0, 0))
-        """Predictions for the copies, where Python computes losses of them."""
-        self.matrix: Array | None = None
-        self.size = 0
-        """That of the columns."""
-
-    def ready(self, learner: Learner | TreeEnsemble, matrix: Array, labels: Sequence[Any]) -> bool:
+    def _ready(self, plan: EvaluationPlan, labels: Sequence[Any]) -> bool:
         """Bring the arrays up to date; False where the mean of the empty model has other labels, or another order of them."""
-        plan = self.plan
-        if labels != self.labels:
-            self.labels, self.matrix = list(labels), None
-            self.places = {label: place for place, label in enumerate(labels)}
-        if matrix is not self.matrix:
-            self._lay_out(learner, matrix)
-        self.size = learner.columns.size
+        if labels != plan.labels:
+            plan.labels, plan.matrix = list(labels), None
+            plan.places = {label: place for place, label in enumerate(labels)}
+        if plan.rows.matrix is not plan.matrix:
+            self._lay_out(plan)
+        plan.size = self.model.columns.size
         empty = plan.sage.empty
-        return empty is None or empty.row is plan.empty or empty.move(plan.empty, self.labels)
+        return empty is None or empty.row is plan.empty or empty.move(plan.empty, plan.labels)
 
-    def _lay_out(self, learner: Learner | TreeEnsemble, matrix: Array) -> None:
-        plan, labels = self.plan, self.labels
-        by_player = [[learner.columns.index[name] for name in player.features] for player in plan.players]
-        width = matrix.shape[1]
+    def _lay_out(self, plan: EvaluationPlan) -> None:
+        model, labels, matrix = self.model, plan.labels, plan.rows.matrix
+        by_player = [[model.columns.index[name] for name in player.features] for player in plan.players]
         columns = np.array([column for of_player in by_player for column in of_player], np.int64)
         pfi, sage = plan.pfi, plan.sage
         counts = [
             pfi.n_samples, sage.n_samples, len(pfi.delta) or len(sage.delta), pfi.delta.shape[1], sage.delta.shape[1],
         ]  # fmt: skip
-        codes = [0] if labels == [None] else [learner.codes[label] for label in labels]
-        self.prediction = np.empty(len(labels))
+        codes = [0] if labels == [None] else [model.codes[label] for label in labels]
+        copies = 0
         if plan.foreign:
             joining = max(len(by_player) - (sage.empty is not None), 0) if sage.n_samples else 0
-            self.found = np.empty(
-                (1 + len(by_player) * pfi.n_samples + joining * sage.n_samples, len(labels))
-            )
+            copies = 1 + len(by_player) * pfi.n_samples + joining * sage.n_samples
         plan.empty = np.zeros(0 if sage.empty is None else 1 + len(labels))
-        self.arrays = Arrays(
+        plan.arrays = Arrays(
             state=plan.state,
             rows=matrix,
             starts=np.cumsum([0, *map(len, by_player)]).astype(np.int64),
             columns=columns,
-            outside=np.setdiff1d(np.arange(width), columns),
+            outside=np.setdiff1d(np.arange(matrix.shape[1]), columns),
             codes=plan.codes,
             pairs=plan.pairs.astype(np.int64),
             counts=np.array(counts, np.int64),
@@ -170,11 +142,11 @@ class _Bound:
             sage_cells=_flat(sage.smoother.cells),
             sage_sums=sage.smoother.sums,
             sage_rates=np.array([sage.smoother.decay]),
-            prediction=self.prediction,
+            prediction=np.empty(len(labels)),
             after=np.empty(len(plan.empty)),
-            found=self.found,
+            found=np.empty((copies, len(labels) if copies else 0)),
         )
-        self.matrix = matrix
+        plan.matrix = matrix
 
 
 def _flat(cells: Array) -> Array:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from explain_core.learners.arrays import Arrays
 from explain_core.losses import FOREIGN, Loss, Prediction, Task, codes_of
 from explain_core.models.empty import EmptyModel
 from explain_core.players import Players
@@ -69,5 +70,10 @@ class EvaluationPlan:
         """Of the generators of iPFI and iSAGE."""
         self.empty: Array = np.empty(0)
         """Weight and mean of the model of the empty coalition."""
-        self.bound: Any = None
-        """What the evaluator made of it."""
+        self.rows: Any = None
+        """The reservoir's, encoded, once an evaluator lays the plan out: for these, a table of so many columns, and labels in the order of a prediction."""
+        self.matrix: Array | None = None
+        self.size = 0
+        self.labels: list[Any] = []
+        self.places: dict[Any, int] = {}
+        self.arrays = Arrays()

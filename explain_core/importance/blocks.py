@@ -90,10 +90,10 @@ class Blocks:
             ):
                 return None
             self._plans.append(plan)
-            matrices[id(plan.reservoir)] = plan.bound.rows.matrix
+            matrices[id(plan.reservoir)] = plan.rows.matrix
             slots = plan.pfi.n_samples > 0 and type(plan.reservoir) is GeometricReservoir
             places = [id(reservoir) for reservoir in self._reservoirs]
-            plans.append((plan.bound.arrays.table, places.index(id(plan.reservoir)) if slots else -1))
+            plans.append((plan.arrays.table, places.index(id(plan.reservoir)) if slots else -1))
         reservoirs = []
         for reservoir in self._reservoirs:
             enters = type(reservoir) is GeometricReservoir
@@ -172,7 +172,7 @@ class Blocks:
             elif isinstance(reservoir, GeometricReservoir):
                 reservoir.replace(stream.slots[:n, place].tolist(), xs, int(stream.states[place]))
         for plan in self._plans:
-            plan.bound.rows.follow()
+            plan.rows.follow()
         losses = stream.losses[:n].reshape(n, 2, len(performance.losses))
         performance.count(losses[:, 0].T.tolist())
         return stream.predictions[:n], losses

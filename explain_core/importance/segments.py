@@ -162,11 +162,6 @@ class Segments:
         for at, smoother in enumerate(smoothers):
             smoother.cells, smoother.sums = self._cells[at], self._sums[at]
 
-    @property
-    def begun(self) -> bool:
-        """Whether a record was taken in."""
-        return bool(self._segments)
-
     def __contains__(self, value: str | None) -> bool:
         return value in self._segments
 

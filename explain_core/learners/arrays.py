@@ -6,7 +6,7 @@ A function of the engine that took fifteen arrays would cost several times one t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from ctypes import addressof, c_char
 from typing import Any
 
@@ -47,9 +47,6 @@ class Arrays:
         # A third of the time that ``array.ctypes.data`` takes.
         table[slot] = addressof(c_char.from_buffer(array.data)) if array.size else 0
         table[slot + 1], table[slot + 2] = rows, columns
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
 
     def items(self) -> Mapping[str, Array]:
         """The arrays by name, not copied."""
