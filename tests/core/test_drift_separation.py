@@ -64,6 +64,18 @@ def test_what_tells_many_rows_apart_is_named_where_the_change_is_attributed_too(
     )
 
 
+def test_of_features_that_only_tell_apart_together_one_is_left_out_after_the_other():
+    rng = np.random.default_rng(1)
+    windows = [
+        [({f"x{j}": v for j, v in enumerate(x)}, i % 2) for i, x in enumerate(rng.normal(w, 1.0, (1_000, 3)))]
+        for w in (0.0, 3.0)
+    ]
+    found = dbshap(*windows, hypothesis=lambda _: {0: 1.0}, factorisation="joint").separation
+    assert found.attributable and 1 <= len(found.features) < 3
+    without = dbshap(*windows, hypothesis=lambda _: {0: 1.0}, factorisation="joint", ignore=found.features)
+    assert without.verdict != "not attributable"
+
+
 def test_more_features_than_it_is_worth_to_ignore_are_named_in_part():
     baseline, target = ([({f"x{j}": w for j in range(9)}, i % 2) for i in range(100)] for w in (0, 1))
     change = dbshap(baseline, target, hypothesis=lambda _: {0: 1.0}, factorisation="joint")
