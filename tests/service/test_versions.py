@@ -367,11 +367,10 @@ def test_a_stored_state_that_is_not_of_these_versions_is_refused(tmp_path, chang
 def test_a_change_of_settings_keeps_all_versions_or_begins_all_anew_with_the_files_of_before(
     change, begun, tmp_path
 ):
-    given = records(random.Random(4).choices(["v1", "v2"], k=200))
-    before, after = (
-        versioned(write(tmp_path, "v1", "v2"), **{"challenger": {"name": "tree"}, **more})
-        for more in ({}, change)
-    )
+    given = records([*random.Random(4).choices(["v1", "v2"], k=100), *["v2"] * 100])
+    common = {"challenger": {"name": "tree"}, "drift": {"enabled": True, "window": 40, "bootstrap": 2}}
+    pattern = write(tmp_path, "v1", "v2")
+    before, after = versioned(pattern, **common), versioned(pattern, **{**common, **change})
     line = VersionedPartition(before)
     line.fold(given[:100])
     carry = carry_over(fold_settings(before), after)
@@ -382,8 +381,15 @@ def test_a_change_of_settings_keeps_all_versions_or_begins_all_anew_with_the_fil
     assert state.versions.pins == line.state.versions.pins
     now = state.state(dumps).versions
     assert (now.challenger == data.versions.challenger) == ("challenger" not in begun)
-    told = [messages(of.fold(given[100:])) for of in (line, VersionedPartition(after, state))]
+    outputs = [of.fold(given[100:]) for of in (line, VersionedPartition(after, state))]
+    told = [messages(of) for of in outputs]
     if begun:
         assert now.open == [] and min(message["version"]["records"] for message in told[1]) == 5
     else:
         assert [figures_of(message) for message in told[0]] == [figures_of(message) for message in told[1]]
+    # v1 served records of windows that go on, and does not open again.
+    risks = [
+        [(of["target"], of["change"]["baseline"], of["change"]["target"]) for of in messages(each, "drift")]
+        for each in outputs
+    ]
+    assert risks[0] == risks[1] and len(risks[0]) == 3

@@ -195,8 +195,10 @@ def _merged(fresh: PartitionData, old: PartitionData, carry: Carry) -> Partition
     if fresh.alarms is not None and old.alarms is not None:
         found["alarms"] = _alarms(fresh.alarms, old.alarms, keeps)
     if fresh.versions is not None and old.versions is not None:
-        pins = old.versions.pins
-        found["versions"] = old.versions if keeps("versions") else replace(fresh.versions, pins=pins)
+        # Windows that go on name versions that may not open again.
+        named = [*old.versions.kept, *(one.name for one in old.versions.open)] if keeps("drift") else []
+        anew = replace(fresh.versions, pins=old.versions.pins, kept=named)
+        found["versions"] = old.versions if keeps("versions") else anew
         if keeps("challenger"):
             found["versions"] = replace(found["versions"], challenger=old.versions.challenger)
     if fresh.challenger is not None:
