@@ -73,6 +73,11 @@ def category_twice(arrays: Arrays) -> None:
     arrays["cells"][second, at.CATEGORY] = arrays["cells"][first, at.CATEGORY]
 
 
+def categories_of_a_category(arrays: Arrays) -> None:
+    links = arrays["links"]
+    links[links[links[:, at.VALUES] > 0, at.VALUES][0], at.VALUES] = 0
+
+
 def target_category_twice(arrays: Arrays) -> None:
     first, second = two_of(cells_of(arrays, 1))
     arrays["cells"][second, at.POINT] = arrays["cells"][first, at.POINT]
@@ -122,6 +127,7 @@ HOSTILE: list[tuple[str, Callable[[Arrays], None], str]] = [
     ("tree", class_twice, "leaves"),
     ("tree", category_twice, "leaves"),
     ("forest", observer_twice, "leaves"),
+    ("forest", categories_of_a_category, "leaves"),  # learning from it never ended
     ("regression tree", observer_twice, "leaves"),
     ("regression tree, means", target_category_twice, "leaves"),
     ("tree", first_child_after_the_root, "trees"),
@@ -132,6 +138,8 @@ HOSTILE: list[tuple[str, Callable[[Arrays], None], str]] = [
     ("forest", empty_row, "detectors"),
     ("forest", wider_window, "detectors"),
     ("forest", ticks, "detectors"),
+    # Learning wrote beyond the arrays: a detector's rows hold as many buckets as it says.
+    ("forest", put("detectors", (slice(None), at.MOST_BUCKETS), 0.0), "another model"),
 ]
 
 

@@ -363,6 +363,7 @@ def test_an_explanation_survives_json(name, task):
     [
         ({"alpha": 0.0}, r"alpha: 0\.0 is outside \(0, 1\]; 0\.001 follows"),
         ({"alpha": 1.5}, r"alpha: 1\.5 is outside"),
+        ({"alpha": math.nan}, "alpha: nan is outside"),
         ({"n_samples": 0}, "n_samples: 0 draws are none; use at least 1"),
         ({"size": 0}, "size: 0 is not a number of rows"),
         ({"warm_up": 11}, "warm_up: 11 is not between 1 and the reservoir's size 10"),
@@ -374,6 +375,7 @@ def test_an_explanation_survives_json(name, task):
         ({"losses": ["brier", "brier"]}, "each with a name of its own"),
         ({"band": "wide"}, "band: 'wide' is not one of normal, chebyshev"),
         ({"confidence": 1.0}, r"confidence: 1\.0 is outside \(0, 1\)"),
+        ({"confidence": math.nan}, "confidence: nan is outside"),
         ({"reservoir": "random"}, "reservoir: 'random' is not one of geometric, uniform"),
         ({"task": "ranking"}, "task: 'ranking' is not one of classification, regression"),
         ({"model": 7}, "model: int has neither"),
