@@ -104,37 +104,6 @@ def test_records_survive_a_crash_or_a_stop_and_a_start_on_the_same_port(
     assert consume(own, topic) == [(b"k", b"before"), (b"k", b"after")]
 
 
-def test_an_aborted_transaction_is_not_read(broker: Broker, unique_name: Callable[[str], str]) -> None:
-    topic = unique_name("records")
-    create_topic(broker, topic)
-    producer = Producer(
-        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": unique_name("id")}
-    )
-    producer.init_transactions(WAIT_SECONDS)
-    for value in (b"aborted", b"committed"):
-        producer.begin_transaction()
-        producer.produce(topic, value, b"k", 0)
-        producer.flush(WAIT_SECONDS)
-        if value == b"aborted":
-            producer.abort_transaction(WAIT_SECONDS)
-        else:
-            producer.commit_transaction(WAIT_SECONDS)
-    assert consume(broker, topic) == [(b"k", b"committed")]
-
-
-def test_compaction_can_be_forced(broker: Broker, unique_name: Callable[[str], str]) -> None:
-    topic = unique_name("checkpoints")
-    config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100"}
-    create_topic(broker, topic, **config)
-    produce(broker, topic, [(b"k", str(number).encode()) for number in range(10)])
-
-    def is_compacted() -> bool:
-        produce(broker, topic, [(b"other", b"rolls the segment")])  # the active segment is never compacted
-        return [value for key, value in consume(broker, topic) if key == b"k"] == [b"9"]
-
-    assert wait_for(is_compacted)
-
-
 def test_a_topic_is_never_created_by_asking_for_it(broker: Broker, unique_name: Callable[[str], str]) -> None:
     topic = unique_name("absent")
     delivered: list[KafkaError] = []

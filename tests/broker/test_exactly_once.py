@@ -193,36 +193,28 @@ def test_a_rebalance_changes_nothing_and_a_stopped_worker_that_wakes_up_publishe
     line.verify()
 
 
-def test_a_second_worker_under_the_same_instance_id_fences_the_first_in_words(pipeline: Factory) -> None:
+@pytest.mark.parametrize(
+    ("both", "said"),
+    [
+        ({}, "duplicate instance id"),
+        ({"EXPLAIN_KAFKA__GROUP_INSTANCE_ID": "same"}, "error: the consumer cannot go on: "),
+    ],
+)
+def test_who_is_replaced_under_the_same_instance_id_or_as_the_same_static_member_ends_in_words(
+    pipeline: Factory, both: dict[str, str], said: str
+) -> None:
     line = pipeline(2)
     line.feed(mixed_records(2, 200))
-    first = line.worker(0)
+    first = line.worker(0, **both)
     line.wait_for(lambda: "running from" in first.log())
-    second = line.worker(0)
+    second = line.worker(0, **both, **({"EXPLAIN_INSTANCE_ID": "other"} if both else {}))
     line.wait_for(lambda: "assigned" in second.log())
     line.feed(mixed_records(2, 200, seed=1))
     line.wait_for(lambda: not first.running())
     assert first.wait() == AGAIN
-    assert "duplicate instance id" in first.log(), first.log()
+    assert said in first.log(), first.log()
     assert "Traceback" not in first.log()
-    second.stop()
-    line.run_to_end()
-    line.verify()
-
-
-def test_a_static_member_that_another_has_replaced_ends_in_words(pipeline: Factory) -> None:
-    line = pipeline(2)
-    line.feed(mixed_records(2, 200))
-    same = {"EXPLAIN_KAFKA__GROUP_INSTANCE_ID": "same"}
-    first = line.worker(0, **same)
-    line.wait_for(lambda: "running from" in first.log())
-    second = line.worker(0, **same, EXPLAIN_INSTANCE_ID="other")
-    line.wait_for(lambda: not first.running())
-    assert first.wait() == AGAIN
-    assert "error: the consumer cannot go on: " in first.log(), first.log()
-    assert "Traceback" not in first.log()
-    line.feed(mixed_records(2, 200, seed=1))
-    line.wait_for(lambda: sum(offset.offset for offset in line.committed().values()) == 400)
+    line.wait_for(line.folded)
     second.stop()
     line.verify()
 
