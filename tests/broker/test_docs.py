@@ -22,6 +22,7 @@ from explain_sidecar.cli import NAME
 from tests.documentation import ROOT, Block, blocks
 
 PAGES = [
+    "docs/how-to/late-labels.md",
     "docs/tutorial.md",
     "docs/how-to/pipeline.md",
     "docs/how-to/consume.md",
@@ -170,7 +171,8 @@ def test_who_runs_what_the_readme_shows_has_a_csv_file_explained(reader: Reader,
 
 def test_who_follows_the_pages_gets_what_they_say(reader: Reader) -> None:
     output = {page: "\n".join(reader.read(page)) for page in PAGES}
-    assert len(reader.ran) > 15
+    assert len(reader.ran) > 20
+    assert re.search("matched.*position", output["docs/how-to/late-labels.md"], re.DOTALL)
     assert "age_of_domain" in output["docs/tutorial.md"]  # a feature that `check` found
     assert re.search(r"\b\d+ records", output["docs/tutorial.md"])  # of a partition, by `tail`
     assert "average over partition models" in output["docs/how-to/consume.md"]

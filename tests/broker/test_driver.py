@@ -230,8 +230,9 @@ def rebalances(side: Side) -> Any:
 
 
 def mistakes(side: Side) -> Any:
-    """What is not there: offsets, partitions, topics; and what is assigned twice."""
+    """What is not there: offsets, partitions, topics, which no question creates; what is assigned twice; and what is too large."""
     producer, reader = side.producer("a"), side.reader()
+    producer.list_topics("absent", timeout=SECONDS)
     where = TopicPartition(side.records, 0, 0)
     reader.incremental_assign([where])
     seen = [side.read(side.records, 0, start=7), outcome(lambda: reader.incremental_assign([where]))]

@@ -1,4 +1,4 @@
-"""The join of events and late labels on a real broker, with processes that are killed; and its page, typed in."""
+"""The join of events and late labels on a real broker, with processes that are killed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.kafka.hidden import STANDS_SECONDS
 from tests.broker.harness import Factory, Pipeline, Process
-from tests.broker.test_docs import Reader
 
 EVENTS = 3_000
 
@@ -102,12 +100,3 @@ def test_run_with_join_shows_what_is_open_on_its_topics_and_explains_what_it_joi
     give(line, range(600))
     line.wait_for(lambda: len(line.read(line.topics["explanations"])) >= 20, 180)
     assert process.stop() == 0, process.log()
-
-
-def test_who_follows_the_page_gets_explanations(broker: Broker, tmp_path: Path) -> None:
-    reader = Reader(broker, tmp_path)
-    try:
-        output = "\n".join(reader.read("docs/how-to/late-labels.md"))
-    finally:
-        reader.stop()
-    assert "matched" in output and "position" in output

@@ -13,6 +13,7 @@ from tests.loopback import serving
 SECONDS = 5.0
 """How long a token lives."""
 
+LISTENER = "SASL_PLAINTEXT"
 SECRET = "a-secret-that-nobody-may-see"
 LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
 
@@ -25,15 +26,14 @@ def guarded_broker(seconds: float) -> GuardedBroker:
         f"{listener}.sasl.jaas.config": LOGIN,
         f"{listener}.connections.max.reauth.ms": str(round(1_000 * seconds)),
     }
-    return GuardedBroker("SASL_PLAINTEXT", config=config | LONG_SESSION)
+    return GuardedBroker(LISTENER, config=config | LONG_SESSION)
 
 
-def come(broker: GuardedBroker, oauth: str | None, **config: str) -> dict[str, str]:
+def come(servers: str, oauth: str | None, **config: str) -> dict[str, str]:
     """The environment of one who shows tokens."""
-    own = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", **config}
+    own = {"security.protocol": LISTENER, "sasl.mechanism": "OAUTHBEARER", **config}
     named = {} if oauth is None else {"EXPLAIN_KAFKA__OAUTH": oauth}
-    address = {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": broker.servers["SASL_PLAINTEXT"]}
-    return {**address, "EXPLAIN_KAFKA__CONFIG": json.dumps(own), **named}
+    return {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": servers, "EXPLAIN_KAFKA__CONFIG": json.dumps(own), **named}
 
 
 @contextmanager

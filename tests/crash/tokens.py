@@ -10,7 +10,7 @@ from itertools import islice
 import click
 
 from tests.broker.harness import Pipeline, mixed_records
-from tests.broker.tokens import come, guarded_broker, oidc_server
+from tests.broker.tokens import LISTENER, come, guarded_broker, oidc_server
 
 RECORDS = 50
 """Each time before the worker is waited for."""
@@ -24,7 +24,7 @@ def main(minutes: float, seconds: float) -> None:
     records = mixed_records(2, 10_000_000, bad_every=50)
     with guarded_broker(seconds) as broker, oidc_server(seconds, asked.append) as config:
         line = Pipeline(broker, "tokens", 2)
-        worker = line.worker(**come(broker, None, **config))
+        worker = line.worker(**come(broker.servers[LISTENER], None, **config))
         began = time.monotonic()
         while time.monotonic() < began + 60 * minutes:
             line.feed(list(islice(records, RECORDS)))
