@@ -123,7 +123,6 @@ class Report:
         # When the model became worse than no model, when it was better again, and so on.
         self._turns: list[str] = []
         self._columns: dict[str, Markers] = {}
-        self._of_block = 0  # records after which the newest block ended
 
     @property
     def digest(self) -> str:

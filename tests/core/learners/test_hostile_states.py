@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from river import compose, drift, forest, linear_model, preprocessing, tree
+from river import compose, drift, forest, linear_model, preprocessing
 
 from explain_core.learners import layout as at
 from explain_core.learners.base import Learner
@@ -173,16 +173,6 @@ def test_a_row_of_the_detector_with_few_buckets_may_not_hold_as_many_as_the_othe
     taught_one.arrays["windows"][0, at.WIDTH] += added
     with pytest.raises(StateError, match="detectors"):
         again.restore(taught_one.state())
-
-
-@pytest.mark.parametrize("buckets", [1, 2])
-def test_a_detector_that_is_left_with_empty_rows_is_rivers_own(buckets: int) -> None:
-    one = drift.ADWIN(max_buckets=buckets)
-    for model in (
-        forest.ARFClassifier(n_models=2, warning_detector=one),
-        tree.HoeffdingAdaptiveTreeClassifier(drift_detector=one),
-    ):
-        assert (learner_of(model, "classification") is None) == (buckets == 1)
 
 
 def test_counts_that_are_given_follow_from_the_labels_and_columns() -> None:

@@ -96,27 +96,6 @@ def test_a_changed_order_of_one_sum_is_seen() -> None:
         run(NUMBERS["logistic"][1], swapped, "classification", mixed(RECORDS, 1, nominal=False))
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: scaled(linear_model.LogisticRegression(optimizer=optim.Adam())),
-        lambda: scaled(linear_model.LogisticRegression(l1=0.1)),
-        lambda: scaled(linear_model.LinearRegression(loss=optim.losses.Huber())),
-        lambda: scaled(linear_model.LogisticRegression(), window_size=10),
-        lambda: preprocessing.OneHotEncoder() | linear_model.LogisticRegression(),
-        lambda: preprocessing.MinMaxScaler() | linear_model.LogisticRegression(),
-    ],
-)
-def test_river_itself_learns_what_the_arrays_do_not_know(make: Callable[[], Any]) -> None:
-    assert linear_learner(make(), "classification") is None
-
-
-def test_a_model_that_has_learnt_is_left_to_river() -> None:
-    model = scaled(linear_model.LogisticRegression())
-    model.learn_one({"a": 1.0}, True)
-    assert linear_learner(model, "classification") is None
-
-
 def test_a_string_for_a_scaler_is_refused_in_words() -> None:
     learner = linear_learner(scaled(linear_model.LogisticRegression()), "classification")
     assert learner is not None

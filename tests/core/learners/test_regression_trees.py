@@ -177,42 +177,6 @@ def test_ties_are_rounded_as_python_does(n: int, digits: int) -> None:
         assert rounded(x, 10.0**digits) == round(x, digits)
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"leaf_model": linear_model.PARegressor()},
-        {"leaf_model": linear_model.LinearRegression(optim.Adam())},
-        {"leaf_model": linear_model.LinearRegression(intercept_init=1.0)},
-        {"nominal_attributes": ["a"]},
-        {"splitter": QOSplitter(allow_multiway_splits=True)},
-        {"splitter": TEBSTSplitter(digits=-1)},
-        {"remove_poor_attrs": True},
-        {"max_size": 100.0},
-        {"min_samples_split": "5"},
-    ],
-    ids=str,
-)
-def test_other_parameters_are_left_to_river(parameters: dict[str, Any]) -> None:
-    assert tree_learner(tree.HoeffdingTreeRegressor(**parameters), "regression") is None
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        forest.ARFRegressor(metric=metrics.R2()),
-        forest.ARFRegressor(n_models=200),
-        forest.ARFRegressor(drift_detector=drift.PageHinkley()),
-        forest.ARFRegressor(leaf_model=linear_model.PARegressor()),
-        tree.HoeffdingAdaptiveTreeRegressor(drift_detector=drift.PageHinkley()),
-        tree.HoeffdingAdaptiveTreeRegressor(stop_mem_management=True),
-        tree.SGTRegressor(),
-    ],
-    ids=lambda model: type(model).__name__,
-)
-def test_other_trees_and_forests_are_left_to_river(model: Any) -> None:
-    assert tree_learner(model, "regression") is None
-
-
 def test_a_string_that_a_linear_regression_would_get_is_refused_and_nothing_else() -> None:
     learner = tree_learner(tree.HoeffdingTreeRegressor(), "regression")
     assert learner is not None

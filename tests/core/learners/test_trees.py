@@ -162,24 +162,6 @@ def test_a_tree_or_forest_is_rivers(kind: str, parameters: str, stream: str, loc
         assert share < 0.5 or min(happened[:2]) > 0
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"splitter": tree.splitter.HistogramSplitter()},
-        {"max_size": 1.0},
-        {"remove_poor_attrs": True, "leaf_prediction": "mc"},
-    ],
-)
-def test_what_the_kernels_do_not_know_is_left_to_river(parameters: dict[str, Any]) -> None:
-    assert tree_learner(tree.HoeffdingTreeClassifier(**parameters), "classification") is None
-
-
-def test_a_tree_that_has_learnt_is_left_to_river() -> None:
-    model = tree.HoeffdingTreeClassifier()
-    model.learn_one({"a": 1.0}, "up")
-    assert tree_learner(model, "classification") is None
-
-
 @pytest.mark.parametrize("make", [forest.ARFClassifier, forest.ARFRegressor])
 def test_a_record_counts_in_a_forest_by_its_weight_times_what_each_tree_draws(make: Any) -> None:
     """Leaves that never split hold the sums of the weights."""
