@@ -78,9 +78,9 @@ def memory(unique_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
-def line(pipeline: Factory) -> Pipeline:
-    """A pipeline of one partition that has folded 300 records and was stopped in order."""
-    line = pipeline(1)
+def line(memory: Factory) -> Pipeline:
+    """A pipeline in memory, of one partition, that has folded 300 records and was stopped in order."""
+    line = memory(1)
     line.feed(mixed_records(1, 300))
     line.run_to_end()
     return line

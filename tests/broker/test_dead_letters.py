@@ -12,20 +12,15 @@ from tests.broker.harness import Factory, Pipeline, mixed_records
 BAD = (b"{", b"[1]", None, b'{"a": 1}', b"{")
 
 
-@pytest.fixture
-def pipeline(memory: Factory) -> Factory:
-    return memory
-
-
-def with_letters(pipeline: Factory) -> Pipeline:
-    line = pipeline(2, EXPLAIN_RECORD__DELETES="dead_letter")
+def with_letters(memory: Factory) -> Pipeline:
+    line = memory(2, EXPLAIN_RECORD__DELETES="dead_letter")
     line.feed(((i % 2, value) for i, value in enumerate(BAD)), headers=[("own", b"1"), ("empty", b"")])
     line.run_to_end()
     return line
 
 
-def test_show_counts_by_class_and_prints_every_payload_as_json(pipeline: Factory) -> None:
-    line = with_letters(pipeline)
+def test_show_counts_by_class_and_prints_every_payload_as_json(memory: Factory) -> None:
+    line = with_letters(memory)
     table = line.cli("dead-letters", "show", "--limit", "1").stdout
     counts = {cells[0]: cells[1] for row in table.split("\n\n")[0].splitlines() if (cells := row.split())}
     assert counts == {
@@ -47,8 +42,8 @@ def test_show_counts_by_class_and_prints_every_payload_as_json(pipeline: Factory
     assert [json.loads(text)["class"] for text in only] == ["not_json"] * 2
 
 
-def test_replay_gives_each_record_back_once_as_it_was(pipeline: Factory) -> None:
-    line = with_letters(pipeline)
+def test_replay_gives_each_record_back_once_as_it_was(memory: Factory) -> None:
+    line = with_letters(memory)
     before = len(line.read(line.topics["records"]))
     refused = line.cli("dead-letters", "replay", status=1)
     assert "5 records to write" in refused.stdout and "add --yes" in refused.stderr
@@ -75,9 +70,9 @@ def test_replay_gives_each_record_back_once_as_it_was(pipeline: Factory) -> None
 
 
 def test_of_two_replays_at_the_same_time_one_gives_the_records_back(
-    pipeline: Factory, monkeypatch: pytest.MonkeyPatch
+    memory: Factory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = pipeline(1, EXPLAIN_RECORD__DELETES="dead_letter")
+    line = memory(1, EXPLAIN_RECORD__DELETES="dead_letter")
     line.feed((0, value) for value in BAD)
     line.run_to_end()
 
@@ -95,8 +90,8 @@ def own_topics(line: Pipeline) -> set[str]:
     return {name for name in line.admin.list_topics(timeout=10).topics if not name.startswith("__")}
 
 
-def test_check_finds_what_run_needs_and_changes_nothing(pipeline: Factory) -> None:
-    line = pipeline(3)
+def test_check_finds_what_run_needs_and_changes_nothing(memory: Factory) -> None:
+    line = memory(3)
     line.feed(mixed_records(3, 300, bad_every=30))
     topics = own_topics(line)
     found = json.loads(line.cli("check", "--json").stdout)
@@ -113,8 +108,8 @@ def test_check_finds_what_run_needs_and_changes_nothing(pipeline: Factory) -> No
     assert "labels: " in line.cli("check").stdout
 
 
-def test_check_fails_where_run_could_not_work_and_says_what_to_do(pipeline: Factory) -> None:
-    line = pipeline(1)
+def test_check_fails_where_run_could_not_work_and_says_what_to_do(memory: Factory) -> None:
+    line = memory(1)
     line.feed(mixed_records(1, 20))
     for environment, what, detail in (
         ({"EXPLAIN_TOPICS__RECORDS": "absent"}, "topics.records", "topics create"),
@@ -144,8 +139,8 @@ def test_check_fails_where_run_could_not_work_and_says_what_to_do(pipeline: Fact
     assert "ok" in line.cli("check").stdout
 
 
-def test_check_and_show_obey_nothing_that_records_hold(pipeline: Factory) -> None:
-    line = pipeline(1)
+def test_check_and_show_obey_nothing_that_records_hold(memory: Factory) -> None:
+    line = memory(1)
     hostile = "a\x1b]0;PWNED\x07\x1b[2J\r\nforged [/x]"
     values = [json.dumps({hostile: i, "label": f"{i % 2}{hostile}"}).encode() for i in range(50)]
     values += [hostile.encode(), json.dumps({"label": {hostile: 1}, hostile: hostile}).encode()]

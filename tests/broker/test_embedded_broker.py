@@ -4,10 +4,10 @@ import multiprocessing
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,18 +20,6 @@ from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.broker.jars import KAFKA_VERSION, kafka_jars
 from explain_sidecar.errors import UserError
 from tests.brokers import BRIEF_SESSION, WAIT_SECONDS, wait_for
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that a test may kill."""
-    with Broker(tmp_path_factory.mktemp("broker") / "data", config=BRIEF_SESSION) as running:
-        yield running
-
-
-def create_topic(broker: Broker, topic: str, **config: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(WAIT_SECONDS)
 
 
 def produce(broker: Broker, topic: str, messages: list[tuple[bytes, bytes]]) -> None:
@@ -89,25 +77,29 @@ def stop_beside_a_fork(broker: Broker) -> None:
     fork.kill()
 
 
-def test_records_survive_crashes_and_a_stop_and_a_start_on_the_same_port(own: Broker) -> None:
-    port, topic, records = own.port, "records", [(b"k", b"first")]
-    create_topic(own, topic)
-    produce(own, topic, records)
-    for end in (Broker.kill, crash_by_itself, stop_beside_a_fork):
-        pid = own.pid
-        end(own)
-        assert not is_alive(pid)
-        own.start()
-        assert own.port == port
-        produce(own, topic, [(b"k", end.__name__.encode())])
-        records.append((b"k", end.__name__.encode()))
-    assert consume(own, topic) == records
+def test_records_survive_crashes_and_a_stop_and_a_start_on_the_same_port(tmp_path: Path) -> None:
+    with Broker(tmp_path / "data", config=BRIEF_SESSION) as own:
+        port, topic, records = own.port, "records", [(b"k", b"first")]
+        admin = AdminClient({"bootstrap.servers": own.bootstrap_servers})
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(WAIT_SECONDS)
+        produce(own, topic, records)
+        for end in (Broker.kill, crash_by_itself, stop_beside_a_fork):
+            pid = own.pid
+            end(own)
+            assert not is_alive(pid)
+            own.start()
+            assert own.port == port
+            records.append((b"k", end.__name__.encode()))
+            produce(own, topic, records[-1:])
+        assert consume(own, topic) == records
 
 
-def test_a_port_in_use_is_named(own: Broker) -> None:
-    other = Broker(port=own.port)
-    with pytest.raises(UserError, match=f"port {own.port} is in use"):
-        other.start()
+def test_a_port_in_use_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        other = Broker(port=port)
+        with pytest.raises(UserError, match=f"port {port} is in use"):
+            other.start()
     assert not other.data.exists()
 
 

@@ -7,13 +7,8 @@ import pytest
 from explain_sidecar.commands import stopped
 from explain_sidecar.kafka.checkpoints import Pointer
 from explain_sidecar.kafka.recovery import SUPERSEDED_SECONDS
-from tests.broker.harness import Factory, delete_before, mixed_records
+from tests.broker.harness import delete_before, mixed_records
 from tests.broker.memory import MemoryPipeline as Pipeline
-
-
-@pytest.fixture
-def pipeline(memory: Factory) -> Factory:
-    return memory
 
 
 def test_a_checkpoint_topic_that_was_emptied_is_made_again_from_a_file(line: Pipeline, tmp_path) -> None:

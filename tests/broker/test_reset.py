@@ -6,15 +6,10 @@ from typing import Any
 import pytest
 
 from explain_sidecar.commands import reset
-from tests.broker.harness import Factory, delete_before, mixed_records
+from tests.broker.harness import delete_before, mixed_records
 from tests.broker.memory import MemoryPipeline as Pipeline
 
 Meanwhile = Callable[[Callable[[], Any]], None]
-
-
-@pytest.fixture
-def pipeline(memory: Factory) -> Factory:
-    return memory
 
 
 @pytest.fixture

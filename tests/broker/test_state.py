@@ -29,11 +29,6 @@ CHANGES: dict[str, tuple[dict[str, str], str]] = {
 """The others: tests/driver/test_changes.py."""
 
 
-@pytest.fixture
-def pipeline(memory: Factory) -> Factory:
-    return memory
-
-
 def bytes_of(line: Pipeline, before: Settings, changes: list[tuple[int, Settings]]) -> list[bytes | None]:
     """What the explanations must be, as the settings change at these offsets."""
     state: Any = Epochs(before, 0, changes)
@@ -115,11 +110,9 @@ def test_a_topic_created_again_costs_its_records_and_not_the_model(line: Pipelin
     assert "model" in carried["carried"] and carried["offset"] == 0
 
 
-def test_a_sidecar_moves_to_another_cluster_whose_offsets_are_others(
-    pipeline: Factory, tmp_path: Path
-) -> None:
+def test_a_sidecar_moves_to_another_cluster_whose_offsets_are_others(memory: Factory, tmp_path: Path) -> None:
     """There the topic of the same name lacks its first 100 records, so that all offsets are lower by that."""
-    old, file, again = pipeline(2), str(tmp_path / "state"), tmp_path / "again"
+    old, file, again = memory(2), str(tmp_path / "state"), tmp_path / "again"
     new = MemoryPipeline(MEMORY, old.name, 2)
     moved = list(mixed_records(2, 600))
     old.feed(moved)
@@ -166,8 +159,8 @@ def test_an_import_says_what_a_sidecar_that_has_gone_on_loses(line: Pipeline, tm
     assert "records 300 to 399 are explained again" in said
 
 
-def test_a_copy_without_the_last_records_is_waited_for(pipeline: Factory, tmp_path: Path) -> None:
-    old, new, file = pipeline(1), pipeline(1), str(tmp_path / "state")
+def test_a_copy_without_the_last_records_is_waited_for(memory: Factory, tmp_path: Path) -> None:
+    old, new, file = memory(1), memory(1), str(tmp_path / "state")
     moved = list(mixed_records(1, 300))
     old.feed(moved)
     old.run_to_end()
@@ -177,9 +170,9 @@ def test_a_copy_without_the_last_records_is_waited_for(pipeline: Factory, tmp_pa
     assert new.committed()[0].offset < 0
 
 
-def test_a_refused_import_leaves_the_topics_as_they_are(pipeline: Factory, tmp_path: Path) -> None:
+def test_a_refused_import_leaves_the_topics_as_they_are(memory: Factory, tmp_path: Path) -> None:
     """Those of a sidecar whose records topic is another, with more partitions."""
-    line, wrong, file = pipeline(1), pipeline(2), str(tmp_path / "state")
+    line, wrong, file = memory(1), memory(2), str(tmp_path / "state")
     line.feed(mixed_records(1, 60))
     line.run_to_end()
     line.cli("state", "export", file)
@@ -191,8 +184,8 @@ def test_a_refused_import_leaves_the_topics_as_they_are(pipeline: Factory, tmp_p
     line.verify()
 
 
-def test_records_that_are_all_alike_tell_no_place(pipeline: Factory, tmp_path: Path) -> None:
-    old, new, file = pipeline(1), pipeline(1), str(tmp_path / "state")
+def test_records_that_are_all_alike_tell_no_place(memory: Factory, tmp_path: Path) -> None:
+    old, new, file = memory(1), memory(1), str(tmp_path / "state")
     old.feed([(0, b'{"a": 1, "label": true}')] * 100)
     old.run_to_end()
     old.cli("state", "export", file)
@@ -209,7 +202,7 @@ def test_records_that_are_all_alike_tell_no_place(pipeline: Factory, tmp_path: P
 
 
 def test_a_new_sidecar_begins_with_the_model_of_another(
-    line: Pipeline, pipeline: Factory, tmp_path: Path
+    line: Pipeline, memory: Factory, tmp_path: Path
 ) -> None:
     file, river = tmp_path / "model", tmp_path / "model.pickle"
     said = line.cli("model", "export", "--partition", "0", "--river", str(river), str(file)).stdout
@@ -218,13 +211,13 @@ def test_a_new_sidecar_begins_with_the_model_of_another(
     explained = load_parts(snapshot).explained
     assert explained is not None and explained.reservoirs[0].rows == []
     assert pickle.loads(river.read_bytes()).learner.state() == explained.model.learner
-    new = pipeline(1, EXPLAIN_MODEL__INITIAL=str(file))
+    new = memory(1, EXPLAIN_MODEL__INITIAL=str(file))
     new.feed(mixed_records(1, 100, seed=1))
     new.run_to_end()
     first = new.explanations()[0]
     assert first["carried"]["carried"] == ["labels", "model"]
     assert "after 300 records, up to offset 300" in first["notices"][0]
-    other = pipeline(
+    other = memory(
         1, EXPLAIN_MODEL__INITIAL=str(file), EXPLAIN_MODEL__FACTORY="river.tree:HoeffdingTreeClassifier"
     )
     other.feed(mixed_records(1, 10))
@@ -234,7 +227,7 @@ def test_a_new_sidecar_begins_with_the_model_of_another(
     line.run_to_end()
     other_file = str(tmp_path / "later")  # a process reads a file once
     line.cli("model", "export", "--partition", "0", other_file)
-    later = pipeline(1, EXPLAIN_MODEL__INITIAL=other_file)
+    later = memory(1, EXPLAIN_MODEL__INITIAL=other_file)
     later.feed(mixed_records(1, 100, seed=1))
     later.run_to_end()
     learnt = "after 5 records of epoch 1 and what that took over from the one before, up to offset 305"
@@ -242,10 +235,10 @@ def test_a_new_sidecar_begins_with_the_model_of_another(
 
 
 def test_a_model_that_river_runs_is_exported_as_the_object_that_it_is(
-    pipeline: Factory, tmp_path: Path
+    memory: Factory, tmp_path: Path
 ) -> None:
     file, river = str(tmp_path / "model"), tmp_path / "model.pickle"
-    line = pipeline(
+    line = memory(
         1,
         EXPLAIN_MODEL__FACTORY="river.tree:HoeffdingTreeClassifier",
         EXPLAIN_MODEL__LEARNER="river",
@@ -263,10 +256,10 @@ def test_a_model_that_river_runs_is_exported_as_the_object_that_it_is(
     assert "cannot be written" in line.cli("model", "export", "--partition", "0", nowhere, status=1).stderr
 
 
-def test_a_new_sidecar_learns_from_another_topic_first(pipeline: Factory, tmp_path: Path) -> None:
+def test_a_new_sidecar_learns_from_another_topic_first(memory: Factory, tmp_path: Path) -> None:
     """The records of all its partitions, in the order of their timestamps."""
     linear = {"EXPLAIN_MODEL__NAME": "linear"}  # it draws nothing that an app_id would change
-    old, new, alone = pipeline(2), pipeline(1, **linear), pipeline(1, **linear)
+    old, new, alone = memory(2), memory(1, **linear), memory(1, **linear)
     files = [str(tmp_path / name) for name in ("model", "again", "alone")]
     old.feed(mixed_records(2, 300))
     topic = old.topics["records"]

@@ -10,11 +10,6 @@ from tests.broker import custom_models
 from tests.broker.harness import Factory, Pipeline, mixed_records
 
 
-@pytest.fixture
-def pipeline(memory: Factory) -> Factory:
-    return memory
-
-
 def rewind_snapshot(line: Pipeline, records: int = 200) -> None:
     """Fold on without a new snapshot at the end: killed, so that a restart has something to replay."""
     line.feed(mixed_records(1, records, seed=1))
@@ -38,9 +33,9 @@ def test_software_that_gives_the_same_bytes_is_known_before_it_takes_over(line: 
 
 
 def test_software_that_gives_other_bytes_is_named_with_offset_and_digit(
-    pipeline: Factory, monkeypatch: pytest.MonkeyPatch
+    memory: Factory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = pipeline(
+    line = memory(
         1,
         EXPLAIN_MODEL__FACTORY="tests.broker.custom_models:Unpredictable",
         EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=str(KEY_FILE),
