@@ -160,6 +160,19 @@ def test_whole_numbers_are_what_the_model_takes_them_for(model, loss, classes, t
     assert (status, RiskChange.from_json(out).loss) == (0, loss), err
 
 
+def test_rows_without_a_label_are_left_out_and_counted(tmp_path, command):
+    rows = [f"{i % 7},{i % 2}" for i in range(200)]
+    for name, more in (("whole.csv", []), ("with.csv", ["3,", "4,"])):
+        (tmp_path / name).write_text("\n".join(["x,y", *rows[:100], *more, *rows[100:]]))
+    (tmp_path / "none.csv").write_text("\n".join(["x,y", *(f"{i}," for i in range(20))]))
+    given = ("--label", "y", "--bootstrap", "0", "--json")
+    status, out, err = command(tmp_path / "whole.csv", tmp_path / "with.csv", *given)
+    assert (status, out) == command(tmp_path / "whole.csv", tmp_path / "whole.csv", *given)[:2]
+    assert err.startswith("warning: TARGET: 2 of 202 rows have no label and are left out\n")
+    status, _, err = command(tmp_path / "whole.csv", tmp_path / "none.csv", *given)
+    assert (status, "has the label None" in err) == (1, True)
+
+
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_a_text_among_numbers_is_named_and_is_a_missing_value_on_request(suffix, files, command):
     """Else the numbers would be texts, of which a tree learns nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import sys
@@ -60,7 +61,11 @@ def run(
         raise UsageError("--joint, --per-feature and --group exclude each other; give one kind")
     if plot is not None:
         _check_plot(plot)
-    first, second = read_files([("BASELINE", baseline), ("TARGET", target)], missing)
+    arguments = ("BASELINE", baseline), ("TARGET", target)
+    first, second = (
+        _labelled(of, table, label)
+        for (of, _), table in zip(arguments, read_files(arguments, missing), strict=True)
+    )
     known = [name for name in {**first, **second} if name != label]
     for name in ignore:
         if name not in known:
@@ -106,6 +111,17 @@ def run(
         sys.stdout.write(change.to_json() + "\n")
     else:
         _print(change, baseline.name, target.name, ignore)
+
+
+def _labelled(argument: str, table: Columns, label: str) -> Columns:
+    """The rows that have a label, where some have; and a warning where some have none."""
+    there = [cell is not None for cell in table.get(label, ())]
+    if all(there) or not any(there):
+        return table
+    sys.stderr.write(
+        f"warning: {argument}: {len(there) - sum(there):,} of {len(there):,} rows have no label and are left out\n"
+    )
+    return {name: list(itertools.compress(cells, there)) for name, cells in table.items()}
 
 
 def _load(factory: str, known: Sequence[str], seed: int) -> tuple[Model, str]:
