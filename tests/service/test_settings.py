@@ -111,6 +111,10 @@ def test_unknown_key_in_a_file_names_the_nearest_known_one(tmp_path: Path, text:
     assert f"file {config}" in message and f"did you mean {known}?" in message
 
 
+def test_a_transaction_has_no_more_records_than_can_be_counted() -> None:
+    assert "commit.max_records" in _refusal({"EXPLAIN_COMMIT__MAX_RECORDS": "9" * 20})
+
+
 def test_every_problem_is_listed_at_once_with_name_value_source_and_meaning(tmp_path: Path) -> None:
     config = _file(tmp_path, "emit: {every: 0}\nmodel: {task: ranking}\nexplainers: [{alpha: 2}]\n")
     lines = _refusal({"EXPLAIN_COMMIT__INTERVAL_MS": "9000", "EXPLAIN_SEED": "many"}, config).splitlines()

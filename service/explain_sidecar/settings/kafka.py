@@ -108,5 +108,5 @@ class CommitSettings(Section):
 
     interval_ms: int = Field(100, ge=1, le=TRANSACTION_TIMEOUT_MS // 2)
     """Milliseconds; well below the transaction timeout of 10 s. Four times as long, 5 s at the most, while so many records wait that their outputs are late anyway."""
-    max_records: int = Field(10_000, ge=1)
+    max_records: int = Field(10_000, ge=1, le=1_000_000)
     """Largest number of records in one transaction."""
