@@ -16,6 +16,10 @@ RISING = 500
 """From so many numbers of a column on, each larger than the one before, they are running numbers."""
 
 
+SECONDS, LAST = 10**10, 253_402_300_800_000
+"""Milliseconds since 1970: before the first one, in April 1970, times are rather seconds or fractions; the last one is the end of the year 9999."""
+
+
 class Markers:
     """The values of one column: numbers, and texts that are not numbers.
 
@@ -92,6 +96,13 @@ def identifiers(columns: Mapping[str, Markers], remedy: str) -> Iterator[str]:
                 f"{name}: each of its numbers is larger than the one before. A running number or a time tells when a record came, and none "
                 f"comes again: {remedy}"
             )
+
+
+def other_unit(newest: int) -> str | None:
+    """A sentence where times are hardly the milliseconds since 1970 that they are taken for."""
+    if newest < 0 or SECONDS <= newest < LAST:
+        return None
+    return f"times: the newest is {newest}, and times are milliseconds since 1970, or ISO 8601; in another unit all dates and seasons are wrong"
 
 
 def _is_number(text: str) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 from explain_core.alarms.detector import Position
 from explain_core.figures import figure
 from explain_core.losses import Task
-from explain_core.markers import Markers, identifiers, remarks
+from explain_core.markers import Markers, identifiers, other_unit, remarks
 from explain_core.models import Model, Row
 from explain_core.stream import Alarm, Event, Options, StreamExplainer, about
 from explain_core.stream.explainer import ONLY, Dated
@@ -302,10 +302,11 @@ class Report:
 
     @property
     def remarks(self) -> list[str]:
-        """Which columns had better be left out of the records, or be numbers, such as identifiers: these may drive a model, too."""
+        """Which columns had better be left out of the records, or be numbers, such as identifiers: these may drive a model, too; and times of another unit."""
         of_ids = identifiers(self._columns, "leave the column out")
         markers = remarks(self._columns, "give None, or --missing")
-        return [f"{remark}." for remark in (*of_ids, *markers)]
+        times = other_unit(self._blocks[-1].until) if self.dated and self._blocks else None
+        return [f"{remark}." for remark in (*of_ids, *markers, times) if remark is not None]
 
     def changes(self) -> Told[Story]:
         """What changed and when, the first change first: what has one cause is told once.

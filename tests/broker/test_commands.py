@@ -301,6 +301,23 @@ def test_produce_keeps_types_leaves_out_empty_cells_and_refuses_what_is_no_csv(
     assert "row 2" in line.cli("produce", "--input", str(path), "--label", "b", status=1).stderr
 
 
+def test_check_says_what_time_the_newest_record_has_and_doubts_seconds(memory: Factory) -> None:
+    line = memory(1, EXPLAIN_RECORD__TIMESTAMP="at")
+
+    def times(*values: Any) -> str:
+        rows = [json.dumps({"at": at, "a": 1, "label": at_ % 2}).encode() for at_, at in enumerate(values)]
+        line.feed((0, row) for row in rows)
+        (found,) = [
+            one for one in json.loads(line.cli("check", "--json").stdout)["checks"] if one["what"] == "times"
+        ]
+        return f"{found['ok']} {found['detail']}"
+
+    assert times(1_368_511_500, 1_368_511_400).startswith(
+        "None times: the newest is 1368511500, and times are"
+    )
+    assert times("2013-05-14T06:05", 1_368_511_500_000 - 1) == "True the newest is of 2013-05-14 06:05 UTC"
+
+
 def test_produce_names_a_bad_rate_and_topic_and_identifiers_among_the_features_alone(
     memory: Factory, tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from explain_core.markers import MANY, RISING, Markers, identifiers, remarks
+from explain_core.markers import MANY, RISING, Markers, identifiers, other_unit, remarks
 from explain_sidecar.commands.csv_rows import converters_of
 from explain_sidecar.fold.records import Decoder, InputRecord
 from explain_sidecar.formats.errors import BadRecord
@@ -53,6 +53,16 @@ def test_a_column_whose_numbers_rise_with_each_record_is_a_running_number():
         assert remark.startswith("row: each of its numbers is larger than the one before.")
     for values in (range(RISING - 1), [*range(RISING), RISING - 1], [True] * RISING):
         assert not list(identifiers({"x": column(*values)}, ""))
+
+
+@pytest.mark.parametrize("odd", [0, 1_700_000_000, 1_700_000_000_000_000])
+def test_times_in_another_unit_than_milliseconds_are_found(odd):
+    assert f"the newest is {odd}, and times are milliseconds since 1970" in other_unit(odd)
+
+
+@pytest.mark.parametrize("date", [-1_000_000_000_000, 50_000_000_000, 1_700_000_000_000])
+def test_dates_are_of_no_other_unit(date):
+    assert other_unit(date) is None
 
 
 def test_a_column_with_markers_that_are_named_is_numeric():

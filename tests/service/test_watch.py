@@ -322,6 +322,15 @@ def test_columns_that_are_unique_to_each_record_are_named_beside_the_drivers():
         assert "id" in found.explainer.kinds  # nothing is dropped
 
 
+def test_times_in_another_unit_are_named_beside_the_drivers():
+    rows = [{**row, "time": 1_700_000_000 + i} for i, row in enumerate(turning(600, 600))]
+    (remark,) = ec.watch(rows, "late", time="time", **QUICK).remarks
+    assert (
+        remark.startswith("times: the newest is 17000005")
+        and ec.watch(turning(600, 600), "late", **QUICK).remarks == []
+    )
+
+
 @pytest.mark.parametrize(
     ("rows", "at", "says"),
     [

@@ -15,7 +15,8 @@ from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPart
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource  # type: ignore[attr-defined]
 from msgspec import structs
 
-from explain_core.markers import identifiers, remarks
+from explain_client.words import minute
+from explain_core.markers import identifiers, other_unit, remarks
 from explain_sidecar.commands.printing import print_rows
 from explain_sidecar.commands.sampling import Placed, RecordShape, Tally, look, tally, to_paste
 from explain_sidecar.errors import UserError
@@ -302,6 +303,9 @@ def _sample(settings: Settings, topic: Topic, found: Sampled, has_model: bool) -
         yield Finding("missing values", None, remark)
     for remark in identifiers(columns, "name the other features in record.features"):
         yield Finding("identifiers", None, remark)
+    if settings.record.timestamp is not None and by_settings.newest is not None:
+        odd = other_unit(by_settings.newest)
+        yield Finding("times", None if odd else True, odd or f"the newest is of {minute(by_settings.newest)}")
     mixed = [name for name, feature in features.items() if len(feature.kinds) > 1]
     if mixed:
         yield Finding(

@@ -45,10 +45,11 @@ class Inferred:
 
 @dataclass
 class Tally:
-    """The outcome of decoding a sample; ``bad`` has the number of records and the first message of each class."""
+    """The outcome of decoding a sample; ``bad`` has the number of records and the first message of each class; ``newest`` is the newest event time."""
 
     good: int = 0
     skipped: int = 0
+    newest: int | None = None
     bad: dict[str, tuple[int, str]] = field(default_factory=dict)
     features: dict[str, Inferred] = field(default_factory=dict)
     labels: Counter[str] = field(default_factory=Counter)
@@ -86,6 +87,7 @@ def tally(settings: Settings, values: RecordSettings, records: Sequence[Placed])
             found.skipped += 1
             continue
         found.good += 1
+        found.newest = sample.timestamp if found.newest is None else max(found.newest, sample.timestamp)
         found.labels[str(sample.y)] += 1
         for name, value in sample.x.items():
             seen = found.features.setdefault(name, Inferred())
