@@ -75,6 +75,9 @@ def test_one_installation_brings_the_service_the_core_the_client_and_all_that_th
     stale = source / "build" / "lib" / "service" / "worker.py"
     stale.parent.mkdir(parents=True)
     stale.touch()
+    of_the_core = source / "explain_core" / "build" / "engine" / "include"
+    of_the_core.mkdir(parents=True)
+    (of_the_core / "explain_core").symlink_to(source / "explain_core")
     with wheel(source) as archive:
         held = set(archive.namelist())
         (metadata,) = (archive.read(name).decode() for name in held if name.endswith("dist-info/METADATA"))
@@ -86,6 +89,7 @@ def test_one_installation_brings_the_service_the_core_the_client_and_all_that_th
     assert {f"explain_sidecar/http/static/{name}" for name in loaded} <= held
     folders = {name.partition("/")[0] for name in held if ".dist-info" not in name}
     assert folders == {"explain_client", "explain_core", "explain_sidecar"}
+    assert [name for name in held if "/build/" in name] == []
     needed = {
         re.match(r"[\w-]+", component).group()
         for component in re.findall(r"^Requires-Dist: (.*)$", metadata, re.M)
