@@ -25,8 +25,8 @@ from explain_client.periods import Period
 
 MOST = 500
 """Stories, and messages of the control topic, that are kept, the newest."""
-MOST_PERIODS = 20
-"""Periods that are kept, the newest, for alarms that are read after them."""
+MOST_BANDS = 200_000
+"""Bands of periods that are kept, the newest, for alarms that are read after them: some 30 MB, or 2,000 explanations of 20 features."""
 MOST_ALARMS = 200
 """Alarms of a story that are kept, the first."""
 NAMED = 3
@@ -299,7 +299,8 @@ class Stories:
     def __init__(self) -> None:
         self._stories: dict[tuple[str, int, int, str | None, int], Story] = {}
         self._why: dict[tuple[str, int, int, int], Why] = {}
-        self._periods: deque[_Told] = deque(maxlen=MOST_PERIODS)
+        self._periods: deque[_Told] = deque()
+        self._bands = 0  # of all periods that are kept
         self._expected: list[Expected] = []
         self._acknowledged: dict[tuple[int, int, str | None, int], Acknowledged] = {}
 
@@ -358,8 +359,9 @@ class Stories:
         why = self._why.pop((*source, alarm.seq), None)
         if story.why is None and why is not None:
             story.why, story.asked = why, alarm.seq
-        for told in list(self._periods):
-            self._settle(told)
+        for told in self._periods:
+            if told.source == source and told.version == alarm.version:
+                _settle(story, alarm, told)
         self._mark(story)
         return [story, *ended]
 
@@ -382,17 +384,11 @@ class Stories:
         """Add a period of a partition, or of a version of its model; returns the stories that are over with it."""
         told = _Told((app_id, partition, epoch), version, period.first_offset, period.begin, _bands(period))
         self._periods.append(told)
-        return self._settle(told)
-
-    def _settle(self, told: _Told) -> list[Story]:
-        changed = []
-        for story in self._of(*told.source):
-            for alarm in story.alarms if story.version == told.version else ():
-                key, at = _key(alarm), Moment(told.offset, told.begin)
-                over = told.offset > alarm.offset and _back(alarm, *told.bands.get(key[:-1], (None, None)))
-                if over and _end(story, key, at):
-                    changed.append(story)
-        return changed
+        self._bands += len(told.bands)
+        while self._bands > MOST_BANDS:
+            self._bands -= len(self._periods.popleft().bands)
+        of_version = (story for story in self._of(*told.source) if story.version == version)
+        return [story for story in of_version for alarm in story.alarms if _settle(story, alarm, told)]
 
     def _of(self, *source: str | int) -> list[Story]:
         return [story for story in self if (story.app_id, story.partition, story.epoch) == source]
@@ -407,6 +403,13 @@ class Stories:
         place = story.partition, story.epoch, story.version, story.cause
         story.acknowledged = self._acknowledged.get(place)
         return before != (story.expected, story.acknowledged)
+
+
+def _settle(story: Story, alarm: Alarm, told: _Told) -> bool:
+    """Mark a story whose subject was as before in a period. True where that says something new."""
+    key = _key(alarm)
+    over = told.offset > alarm.offset and _back(alarm, *told.bands.get(key[:-1], (None, None)))
+    return over and _end(story, key, Moment(told.offset, told.begin))
 
 
 def _shorten(kept: dict[Any, Any]) -> None:

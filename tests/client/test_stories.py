@@ -162,6 +162,7 @@ def test_a_story_is_over_with_a_period_in_which_its_subject_was_as_before(first)
     for periods, over in (
         (lasts, False),
         ([*lasts, period(43_000, 0.41)], True),
+        ([period(43_000, 0.41), *(period(44_000 + 1_000 * later, 0.45) for later in range(100))], True),
         ([period(500, 0.41)], False),
     ):
         stories = Stories()
@@ -174,6 +175,17 @@ def test_a_story_is_over_with_a_period_in_which_its_subject_was_as_before(first)
         (story,) = stories
         assert (story.over is not None) == over
         assert not over or story.over.offset == 43_000
+
+
+def test_what_is_kept_of_periods_for_later_alarms_is_bounded(monkeypatch):
+    monkeypatch.setattr("explain_client.stories.MOST_BANDS", 10)
+    stories = Stories()
+    for later in range(100):
+        stories.add_period(period(43_000 + 1_000 * later, 0.41), "explanation-sidecar", 0, 0)
+    for one in messages():
+        stories.add(one)
+    (story,) = stories
+    assert story.over is not None and story.over.offset == 43_000 + 90_000
 
 
 def test_what_is_expected_or_acknowledged_marks_its_story_whenever_it_comes():
