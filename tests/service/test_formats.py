@@ -180,6 +180,9 @@ def defined(*kinds):
     return record(*(field(f"x{i}", kind) for i, kind in enumerate(kinds)), name="All")
 
 
+DATE = {"type": "int", "logicalType": "date"}
+
+
 def doubling(levels, leaf):
     """Each type holds the one before it twice: 2^levels values, which may take no byte at all."""
     first = record(field("value", leaf), name="D0")
@@ -217,6 +220,11 @@ def in_a_row(levels):
             ),
             "it is no Avro schema: UnicodeEncodeError",
         ),
+        (
+            record(field("y", record(field("z", DATE), name="Inner"), default={"z": "x"}), name="Off"),
+            "it is no Avro schema: ValueError",  # not a text of 86,400,000 characters
+        ),
+        (record(field("y", DATE, default=2**40), name="Off"), "1099511627776 is the default of an int"),
         (
             {"type": "enum", "name": "Many", "symbols": [f"s{i}" for i in range(200_000)]},
             "more than 100,000 parts",

@@ -236,7 +236,9 @@ def _default(kind: Any, default: Any, named: dict[str, Any]) -> Any:
         return default if kind in _PRIMITIVES else _default(named[kind], default, named)
     logical = f"{kind['type']}-{kind.get('logicalType')}"
     if logical in _READERS:
-        raw = default.encode("latin-1") if isinstance(default, str) else default
+        raw = default.encode("latin-1") if kind["type"] in ("bytes", "fixed") else int(default)
+        if kind["type"] == "int" and int(raw).bit_length() > 31:
+            raise SchemaProblem(f"{raw} is the default of an int, which has 32 bits")
         return _READERS[logical](raw, kind, None)
     if kind["type"] == "array":
         return [_default(kind["items"], item, named) for item in default]
