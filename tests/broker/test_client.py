@@ -90,14 +90,14 @@ def topic(unique_name: Name, monkeypatch: pytest.MonkeyPatch) -> Topic:
     return Topic(kafka_in(cluster), "memory:9092", unique_name("explanations"))
 
 
-def test_it_yields_every_committed_explanation_in_order_and_no_aborted_one(on_kafka: Topic) -> None:
+def test_it_yields_every_committed_explanation_in_order_and_no_aborted_one(topic: Topic) -> None:
     first, second = explained(0, 6), explained(1, 4)
-    on_kafka.write(0, first[:3], commit=False)
-    on_kafka.write(0, first[:4])
-    on_kafka.write(1, second)
-    on_kafka.write(0, first[4:], commit=False)
-    on_kafka.write(0, first[4:])
-    with Explanations(on_kafka.servers, on_kafka.name, follow=False) as stream:
+    topic.write(0, first[:3], commit=False)
+    topic.write(0, first[:4])
+    topic.write(1, second)
+    topic.write(0, first[4:], commit=False)
+    topic.write(0, first[4:])
+    with Explanations(topic.servers, topic.name, follow=False) as stream:
         found = list(stream)
     for partition, expected in enumerate((first, second)):
         assert [message.raw for message in found if message.partition == partition] == expected
@@ -141,6 +141,7 @@ def test_a_position_goes_on_where_it_was_and_knows_the_chain(topic: Topic) -> No
 
 def test_it_starts_at_the_end_or_at_the_time_of_publishing(on_kafka: Topic) -> None:
     sent = explained(0, 6)
+    on_kafka.write(0, sent[:2], commit=False)  # nobody is given these
     on_kafka.write(0, sent[:3])
     assert on_kafka.read(start="latest") == []
     with Explanations(on_kafka.servers, on_kafka.name, start="latest") as stream:

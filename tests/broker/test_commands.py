@@ -1,5 +1,6 @@
 """The commands as a user types them: the main job from a CSV file on a real broker, supervised workers, and what is said when something cannot be done."""
 
+import asyncio
 import csv
 import functools
 import json
@@ -21,7 +22,7 @@ from explain_client.words import of_loss
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.pinned import worker_environment
 from explain_sidecar.wire.schemas import schemas
-from tests.broker.harness import Factory, Process, mixed_records, workers_of
+from tests.broker.harness import Factory, Pipeline, Process, mixed_records, workers_of
 from tests.broker.memory import run_example
 from tests.brokers import wait_for
 from tests.service.test_windows import stream
@@ -104,6 +105,22 @@ def test_from_a_csv_file_to_explanations_that_name_what_drives_the_model(
     shown = json.loads(line.cli("checkpoint", "show", "--json", "--clean").stdout)
     assert [(row["state"], row["records"]) for row in shown] == [("verified", 400)] * 4
     assert "400 records" in " ".join(line.cli("tail", "--until-caught-up").stdout.split())
+    latest, verified = asyncio.run(asyncio.wait_for(told(line, "latest", "verify"), 120))
+    assert latest["problem"] is None
+    assert {row["partition"]: row["records"] for row in latest["partitions"]} == dict.fromkeys(range(4), 400)
+    assert [(chain["verified"], chain["broken"]) for chain in verified["chains"]] == [(40, None)] * 4
+
+
+async def told(line: Pipeline, *tools: str) -> list[Any]:
+    """What an assistant is told, which starts ``explain-sidecar mcp`` and speaks to it over stdin and stdout."""
+    from mcp import Client, StdioServerParameters
+
+    arguments = ["-P", "-m", "explain_sidecar.cli", "mcp"]
+    server = StdioServerParameters(command=sys.executable, args=arguments, env=line.environment)
+    async with Client(server) as client:
+        found = [await client.call_tool(tool, {}) for tool in tools]
+    assert not any(answer.is_error for answer in found)
+    return [answer.structured_content for answer in found]
 
 
 def test_every_message_fits_its_schema(memory: Factory) -> None:
