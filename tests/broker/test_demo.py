@@ -41,13 +41,15 @@ def is_alive(pid: int) -> bool:
 
 
 def ended(demo: Process, number: signal.Signals, status: int) -> str:
-    """What a demo has said that a signal ended, and with it the broker and the sidecar."""
+    """What a demo has said that a signal ended, and with it the broker, its temporary data and the sidecar."""
     started = {pid for pid in descendants(demo.pid) if is_alive(pid)}
+    words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in started]
+    (data,) = {Path(word).parent for of_one in words for word in of_one if word.endswith("server.properties")}
     # A keeper of the broker and one of the sidecar, the broker, the supervisor, a worker for each airport; the compiler where it still runs.
     assert len(started) >= 4 + len(ORIGINS)
     demo.signal(number)
     assert demo.wait() == status, demo.log()
-    assert wait_for(lambda: not any(map(is_alive, started)))
+    assert wait_for(lambda: not any(map(is_alive, started)) and not data.exists())
     assert "Traceback" not in demo.log()
     return demo.log()
 

@@ -113,17 +113,6 @@ def test_a_broker_that_cannot_start_names_its_log_and_the_reason() -> None:
     assert not broken.data.exists()
 
 
-def test_the_broker_and_its_temporary_data_end_with_a_parent_that_is_killed() -> None:
-    code = "from explain_sidecar.broker.embedded import *; b = Broker().start(); print(b.pid, b.data, flush=True); b.wait()"
-    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    pid, data = parent.stdout.readline().split()
-    assert is_alive(int(pid)) and Path(data).exists()
-    parent.kill()
-    parent.communicate()
-    assert wait_for(lambda: not is_alive(int(pid)) and not Path(data).exists())
-
-
 def test_kafka_run_prints_where_it_listens_ends_cleanly_and_takes_its_folder_up_again(tmp_path: Path) -> None:
     code = f"from explain_sidecar.broker.embedded import *; run_foreground(None, Path({str(tmp_path)!r}))"
     for how in (signal.SIGINT, signal.SIGTERM):
