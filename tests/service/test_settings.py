@@ -111,6 +111,21 @@ def test_unknown_key_in_a_file_names_the_nearest_known_one(tmp_path: Path, text:
     assert f"file {config}" in message and f"did you mean {known}?" in message
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("EMIT__PERIODS", '["year"]', "emit.periods.0 = 'year' (environment EXPLAIN_EMIT__PERIODS): Input should be 'hour', "),
+        ("JOIN__UNLABELLED", '{"a": 1}', "join.unlabelled = {'a': 1} (environment EXPLAIN_JOIN__UNLABELLED): Input should be a valid string, or "),
+        ("RECORD__WHERE", '{"a": [{}]}', "record.where.a.0 = {} (environment EXPLAIN_RECORD__WHERE): Input should be a valid string, or "),
+    ],
+)  # fmt: skip
+def test_a_value_of_none_of_several_kinds_is_named_once_by_its_setting_and_source(
+    variable: str, value: str, told: str
+) -> None:
+    (line,) = _refusal({f"EXPLAIN_{variable}": value}).splitlines()
+    assert line.startswith(told)
+
+
 def test_a_transaction_has_no_more_records_than_can_be_counted() -> None:
     assert "commit.max_records" in _refusal({"EXPLAIN_COMMIT__MAX_RECORDS": "9" * 20})
 

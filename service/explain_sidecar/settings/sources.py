@@ -146,7 +146,8 @@ def dotted(path: SettingPath) -> str:
 
 def describe(error: ValidationError, layers: list[Layer], model: type[BaseModel]) -> str:
     """One line for each problem: the setting, the value seen, its source, what is allowed."""
-    lines = []
+    lines: list[str] = []
+    of_kinds: dict[str, list[str]] = {}
     fields = dict(walk(model))
     for detail in error.errors(include_url=False):
         path, kind = detail["loc"], detail["type"]
@@ -161,12 +162,34 @@ def describe(error: ValidationError, layers: list[Layer], model: type[BaseModel]
             )
         else:
             shown = "" if _may_hold_secret(path, model) else f" = {_short(detail['input'])}"
+            setting = _without_kind(path, layers)
+            problem = detail["msg"].removeprefix("Value error, ")
             meaning = _meaning(path, fields)
-            lines.append(
-                f"{dotted(path)}{shown} ({source_of(path, layers)}): {detail['msg'].removeprefix('Value error, ')}"
-                + (f". {meaning}" if meaning else "")
-            )
+            line = f"{dotted(setting)}{shown} ({source_of(setting, layers)}): "
+            if setting == path:
+                lines.append(line + problem + (f". {meaning}" if meaning else ""))
+            else:
+                known = of_kinds.setdefault(line, [])
+                known.append(problem.removeprefix("Input should be ") if known else problem)
+    lines += [line + ", or ".join(problems) for line, problems in of_kinds.items()]
     return "\n".join(lines)
+
+
+def _without_kind(path: SettingPath, layers: list[Layer]) -> SettingPath:
+    """The setting that was given, of a path that ends with one of the kinds that its value may have."""
+    given = any(_leads(path[:-1], layer.data) for layer in layers)
+    is_kind = given and path[-1] != "[key]" and not any(_leads(path, layer.data) for layer in layers)
+    return path[:-1] if is_kind else path
+
+
+def _leads(path: SettingPath, data: Any) -> bool:
+    for part in path:
+        if not (
+            part in data if isinstance(data, dict) else isinstance(data, list) and part in range(len(data))
+        ):
+            return False
+        data = data[part]
+    return bool(path)
 
 
 def _read_file(path: Path) -> dict[str, Any]:
