@@ -292,7 +292,7 @@ class Stories:
     An importance of a model that was worse than no model (``void``) is part of none.
 
     A change is over with an alarm that takes its subject back beyond the middle between both means, with one that finds it there already, or with a
-    period of records after it whose band lies there: whichever is of the earliest record. An alarm that takes a subject back ends a
+    period of records after it whose band lies there, also one of a later epoch: whichever is of the earliest record. An alarm that takes a subject back ends a
     story and begins none, unless it goes farther than back.
     """
 
@@ -360,7 +360,7 @@ class Stories:
         if story.why is None and why is not None:
             story.why, story.asked = why, alarm.seq
         for told in self._periods:
-            if told.source == source and told.version == alarm.version:
+            if _tells(told, story):
                 _settle(story, alarm, told)
         self._mark(story)
         return [story, *ended]
@@ -387,8 +387,8 @@ class Stories:
         self._bands += len(told.bands)
         while self._bands > MOST_BANDS:
             self._bands -= len(self._periods.popleft().bands)
-        of_version = (story for story in self._of(*told.source) if story.version == version)
-        return [story for story in of_version for alarm in story.alarms if _settle(story, alarm, told)]
+        about = (story for story in self if _tells(told, story))
+        return [story for story in about for alarm in story.alarms if _settle(story, alarm, told)]
 
     def _of(self, *source: str | int) -> list[Story]:
         return [story for story in self if (story.app_id, story.partition, story.epoch) == source]
@@ -403,6 +403,13 @@ class Stories:
         place = story.partition, story.epoch, story.version, story.cause
         story.acknowledged = self._acknowledged.get(place)
         return before != (story.expected, story.acknowledged)
+
+
+def _tells(told: _Told, story: Story) -> bool:
+    """Whether a period is of the story's partition and version, in its epoch or a later one."""
+    app_id, partition, epoch = told.source
+    same = (story.app_id, story.partition, story.version) == (app_id, partition, told.version)
+    return same and story.epoch <= epoch
 
 
 def _settle(story: Story, alarm: Alarm, told: _Told) -> bool:

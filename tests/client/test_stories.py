@@ -177,6 +177,30 @@ def test_a_story_is_over_with_a_period_in_which_its_subject_was_as_before(first)
         assert not over or story.over.offset == 43_000
 
 
+@pytest.mark.parametrize("first", ["alarms", "periods"])
+@pytest.mark.parametrize(
+    ("app_id", "partition", "epoch", "version", "over"),
+    [
+        ("explanation-sidecar", 0, 1, None, True),
+        ("another", 0, 1, None, False),
+        ("explanation-sidecar", 1, 1, None, False),
+        ("explanation-sidecar", 0, 1, "b", False),
+    ],
+)
+def test_a_story_is_over_with_a_period_of_a_later_epoch_of_its_partition_and_version(
+    first, app_id, partition, epoch, version, over
+):
+    stories = Stories()
+    steps = [
+        lambda: [stories.add(one) for one in messages()],
+        lambda: stories.add_period(period(43_000, 0.41), app_id, partition, epoch, version),
+    ]
+    for step in steps if first == "alarms" else reversed(steps):
+        step()
+    (story,) = stories
+    assert (story.over is not None) == over
+
+
 def test_what_is_kept_of_periods_for_later_alarms_is_bounded(monkeypatch):
     monkeypatch.setattr("explain_client.stories.MOST_BANDS", 10)
     stories = Stories()
