@@ -4,12 +4,18 @@ import functools
 import itertools
 import math
 
+import msgspec
 import numpy as np
 import pytest
+from river import linear_model
 from river.datasets import synth
 
+from explain_core import Explainer, Options, StreamExplainer
 from explain_core.importance.ipfi import IncrementalPFI
+from explain_core.learners.choice import learner_of
 from explain_core.reservoirs import GeometricReservoir
+from explain_core.state import decoded, versions_of
+from explain_core.stream.explainer import StreamData
 
 RNG = np.random.Generator(np.random.PCG64(0))
 FEATURES = {"a": (2.0, 1.0), "b": (-1.0, 0.5), "ignored": (0.0, 1.0)}
@@ -216,3 +222,20 @@ def test_the_ratio_is_one_where_a_feature_is_not_used_and_unknown_while_nothing_
 def test_an_unknown_kind_is_refused():
     with pytest.raises(ValueError, match="kind: 'quotient' is not one of difference, ratio"):
         IncrementalPFI(linear, kind="quotient")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["difference", "ratio"])
+def test_what_goes_on_from_a_stored_state_is_told_as_if_nothing_had_been_stored(kind):
+    options = Options(explainers=[Explainer(params={"kind": kind}, rows=10)])
+    whole, first, second = (
+        StreamExplainer(learner_of(linear_model.LogisticRegression(), "classification"), options, seed=3)
+        for _ in range(3)
+    )
+    records = [({"a": a, "b": b}, a > b) for a, b in RNG.normal(size=(300, 2)).tolist()]
+    whole.update_many(records)
+    first.update_many(records[:170])
+    second.restore(decoded(msgspec.msgpack.encode(first.state()), StreamData, versions_of(StreamData)))
+    second.update_many(records[170:])
+    assert second.explanation["ipfi"].metadata["kind"] == kind
+    assert second.state() == whole.state()
+    assert str(second.explanation) == str(whole.explanation)
