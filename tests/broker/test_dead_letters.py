@@ -40,6 +40,11 @@ def test_show_counts_by_class_and_prints_every_payload_as_json(memory: Factory) 
     assert all(row["headers"] == {"own": "1", "empty": ""} and row["message"] for row in rows)
     only = line.cli("dead-letters", "show", "--json", "--class", "not_json").stdout.splitlines()
     assert [json.loads(text)["class"] for text in only] == ["not_json"] * 2
+    none = line.cli("dead-letters", "show", "--class", "no_json").stdout
+    assert (
+        none
+        == "there are no dead letters of class no_json, but of missing_label, not_json, not_object, null_value\n"
+    )
 
 
 def test_replay_gives_each_record_back_once_as_it_was(memory: Factory) -> None:

@@ -24,6 +24,7 @@ from explain_sidecar.kafka.stream import messages
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.kafka.transaction import Transaction
 from explain_sidecar.settings import Settings
+from explain_sidecar.terminal import plain
 
 BATCH = 1_000
 """Records given back in one transaction, together with how far the replay has come."""
@@ -65,15 +66,21 @@ def show(
             }
             sys.stdout.write(orjson.dumps(row).decode() + "\n")
         return
+    if not chosen:
+        known = ", ".join(sorted({letter.error_class for letter in letters}))
+        of_class = "" if error_class is None else f" of class {error_class}"
+        sys.stdout.write(
+            plain(f"there are no dead letters{of_class}{f', but of {known}' if known else ''}") + "\n"
+        )
+        return
     counts = Counter(letter.error_class for letter in chosen)
     print_rows([{"class": kind, "records": count} for kind, count in counts.most_common()], as_json=False)
-    if chosen:
-        newest = sorted(
-            chosen,
-            key=lambda letter: (letter.reported.get("errors.timestamp", ""), letter.partition, letter.offset),
-        )[-limit:]
-        sys.stdout.write("\n")
-        print_rows([_row(letter) for letter in newest], as_json=False)
+    newest = sorted(
+        chosen,
+        key=lambda letter: (letter.reported.get("errors.timestamp", ""), letter.partition, letter.offset),
+    )[-limit:]
+    sys.stdout.write("\n")
+    print_rows([_row(letter) for letter in newest], as_json=False)
 
 
 def replay(
