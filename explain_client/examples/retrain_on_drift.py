@@ -8,6 +8,7 @@ command has succeeded, so none is lost when the program stops.
 
 import argparse
 import subprocess
+import sys
 
 from explain_client import Drift, Drifts
 
@@ -45,7 +46,10 @@ def main() -> None:
             if calls_for_training(drift) and found.get(key) != window - 1:
                 print(drift.time, drift.told, flush=True)
                 where = (drift.topic, str(drift.partition), str(begins(drift)))
-                subprocess.run([*arguments.command, *where], check=True)
+                try:
+                    subprocess.run([*arguments.command, *where], check=True)
+                except (OSError, subprocess.CalledProcessError) as error:
+                    sys.exit(f"{error}; the message comes again at the next start")
                 found[key] = window
 
 

@@ -272,6 +272,9 @@ def test_the_example_retrains_on_a_change_of_the_concept_and_on_nothing_else(
     assert sorted(message.raw for message in found) == sorted(sent[0] + sent[1])
     real = [change for change in found if "concept" in change.causes]
     assert {change.partition for change in real} == {1}
+    for failing in (sys.executable, "-c", "raise SystemExit(3)"), ("no-such-command",):
+        with pytest.raises(SystemExit, match="comes again at the next start"):
+            example("retrain_on_drift.py", "--until-caught-up", "--", *failing)
     command = ("--until-caught-up", "--", sys.executable, "-c", "import sys; print('retrain', *sys.argv[1:])")
     lines = example("retrain_on_drift.py", *command).splitlines()
     assert [line for line in lines if line.startswith("retrain")] == [
