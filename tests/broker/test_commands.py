@@ -298,7 +298,7 @@ def test_topics_are_created_with_the_settings_they_need_and_shown(memory: Factor
     assert rows["topics.records"]["cleanup.policy"] == "delete"
 
 
-def test_produce_keeps_types_leaves_out_empty_cells_and_refuses_what_is_no_csv(
+def test_produce_keeps_types_and_keys_together_leaves_out_empty_cells_and_refuses_what_is_no_csv(
     memory: Factory, tmp_path: Path
 ) -> None:
     line = memory(1)
@@ -314,6 +314,11 @@ def test_produce_keeps_types_leaves_out_empty_cells_and_refuses_what_is_no_csv(
         "--label z: mixed.csv has no such column"
         in line.cli("produce", "--input", str(path), "--label", "z", status=1).stderr
     )
+    line = memory(4)
+    path.write_text("k,y\n" + "".join(f"{'abcde'[i % 5]},{i % 2}\n" for i in range(24)))
+    line.cli("produce", "--input", str(path), "--label", "y", "--key", "k")
+    places = {(m.key(), m.partition()) for m in line.read(line.topics["records"])}
+    assert len(places) == 5 and len({partition for _, partition in places}) > 1  # each key in one
     path.write_text("a,b\n1\n")
     assert "row 2" in line.cli("produce", "--input", str(path), "--label", "b", status=1).stderr
 
