@@ -5,6 +5,7 @@ Fields, settings and keys of messages have the names of the settings, and times 
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from explain_client.fields import is_date, utc
@@ -30,13 +31,17 @@ def estimator_name(estimator: str) -> str:
 
 
 def of_loss(sentence: str, loss: str) -> str:
-    """A sentence of the drift topic, in which a risk has the name of the setting, with the loss's name.
+    """A sentence of a message, in which a loss or its risk has the name of the setting, with the loss's name.
 
     >>> of_loss("squared risk rose by 6,900 ± 1,400", "squared")
     'squared loss rose by 6,900 ± 1,400'
+    >>> of_loss("the challenger loses less than the model, by 0.02 in cross_entropy: mean of 5,650 records", "cross_entropy")
+    'the challenger loses less than the model, by 0.02 in log loss: mean of 5,650 records'
     """
     named = f"{loss} risk "
-    return f"{loss_name(loss)} {sentence[len(named) :]}" if sentence.startswith(named) else sentence
+    if sentence.startswith(named):
+        return f"{loss_name(loss)} {sentence[len(named) :]}"
+    return re.sub(rf" in {re.escape(loss)}(?!\w)", f" in {loss_name(loss)}", sentence, count=1)
 
 
 def day(milliseconds: int) -> str:

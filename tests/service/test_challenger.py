@@ -112,7 +112,8 @@ def test_the_better_one_is_named_in_words_by_message_client_tail_and_dashboard()
     console = Console(record=True, width=400, force_terminal=False)
     console.print(view(settings(), {3: json.loads(value)}))
     shown = console.export_text()
-    assert difference.sentence in shown
+    told = difference.sentence.replace(" in cross_entropy: ", " in log loss: ")
+    assert told in shown and told != difference.sentence
     assert "less to the challenger" in shown
     assert state.chains["explanations"].seq == 1
     feed = Feed(state.settings)
@@ -122,7 +123,7 @@ def test_the_better_one_is_named_in_words_by_message_client_tail_and_dashboard()
     assert about["loss"]["model"] == pytest.approx(np.log(2))
     sizes = [abs(row["value"]) for row in about["rows"]]
     assert sizes == sorted(sizes, reverse=True)
-    assert about["difference"]["sentence"] == difference.sentence
+    assert about["difference"]["sentence"] == told
 
 
 def test_where_no_difference_is_seen_the_message_says_which_one_would_have_been():

@@ -32,6 +32,18 @@ def test_tail_calls_a_partition_by_its_label_else_by_its_only_key() -> None:
     assert Explanation.from_json(json.dumps(message).encode()).keys is None
 
 
+@pytest.mark.parametrize(
+    ("alpha", "said"), [(0.001, "~2,000 records"), (0.02, "~100 records"), (None, "all records")]
+)
+def test_tail_says_over_how_many_records_each_value_is(alpha: float | None, said: str) -> None:
+    """The sentence below the table is about another number of them."""
+    message = newest()
+    message["estimators"]["ipfi"]["alpha"] = alpha
+    console = Console(width=200, file=io.StringIO())
+    console.print(tail.view(settings(), {0: message}))
+    assert said in console.file.getvalue()  # type: ignore[attr-defined]
+
+
 def test_tail_names_the_version_what_was_served_and_the_skew() -> None:
     message = newest()
     message["version"] = {"name": "7", "sha256": "0" * 64, "records": 100}

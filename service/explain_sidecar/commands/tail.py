@@ -33,7 +33,7 @@ from explain_client.errors import SchemaError
 from explain_client.fields import read
 from explain_client.frames import period_rows
 from explain_client.periods import WORSE, Driven
-from explain_client.words import estimator_name, figure, loss_name, minute
+from explain_client.words import estimator_name, figure, loss_name, minute, of_loss
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.rejections import LAST, MANY
 from explain_sidecar.headline import differing, made_of
@@ -246,7 +246,8 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
     if not names:
         return
     for name in names:
-        table.add_column(Text(f"{estimator_name(name)} [low, high]"), justify="right")
+        over = _remembered((message.get("estimators") or {}).get(name) or {})
+        table.add_column(Text(f"{estimator_name(name)} [low, high]{over}"), justify="right")
     first = names[0]
     for feature in ranking(message, first)[:TOP]:
         table.add_row(
@@ -263,6 +264,14 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
         yield Text(_compared(message["challenger"], first, loss))
 
 
+def _remembered(estimator: dict[str, Any]) -> str:
+    """How many records a value is smoothed over, as the sentence below the table is about others; nothing where that is not told."""
+    if "alpha" not in estimator:
+        return ""
+    alpha = estimator["alpha"]
+    return "\nall records" if alpha is None else f"\n~{float(f'{2.0 / alpha - 1.0:.1g}'):,.0f} records"
+
+
 def _compared(challenger: dict[str, Any], estimator: str, loss: str) -> str:
     """Which model is better, and what matters more to which."""
     more, less = differing(challenger["importance_difference"][estimator][loss])
@@ -273,7 +282,7 @@ def _compared(challenger: dict[str, Any], estimator: str, loss: str) -> str:
     )
     shift = (challenger.get("explanation_shift") or {}).get("sentence")
     return f"{challenger['name']}: " + "; ".join(
-        filter(None, (challenger["difference"][loss]["sentence"], matters, shift))
+        filter(None, (of_loss(challenger["difference"][loss]["sentence"], loss), matters, shift))
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from explain_client.messages import Explanation
+from explain_client.words import of_loss
 from explain_sidecar.http.history import Column
 
 TOP = 8
@@ -17,11 +18,12 @@ def challenger(newest: Explanation, column: Column) -> dict[str, Any] | None:
     if found is None:
         return None
     cells = found.importance_differences.get(estimator, {}).get(loss, {})
+    difference = found.difference.get(loss)
     largest = sorted(cells.items(), key=lambda cell: -abs(cell[1].value or 0.0))[:TOP]
     return {
         "name": found.name,
         "loss": asdict(found.performance[loss]) if loss in found.performance else None,
-        "difference": asdict(found.difference[loss]) if loss in found.difference else None,
+        "difference": difference and asdict(difference) | {"sentence": of_loss(difference.sentence, loss)},
         "shift": None if found.explanation_shift is None else found.explanation_shift.sentence,
         "rows": [{"feature": name, **asdict(cell)} for name, cell in largest],
     }
