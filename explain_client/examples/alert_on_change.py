@@ -6,10 +6,11 @@ important is named with a probability of at most 1 %.
 """
 
 import argparse
+import sys
 from itertools import count
 from statistics import NormalDist
 
-from explain_client import Explanation, Explanations
+from explain_client import ClientError, Explanation, Explanations
 from explain_client.words import second
 
 LEVEL = 0.01
@@ -62,4 +63,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ClientError as error:  # such as a topic that is missing
+        sys.exit(str(error))

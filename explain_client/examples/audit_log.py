@@ -5,12 +5,13 @@ and nothing is in the log twice. The digests prove later that nothing was taken 
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from explain_client import Explanations, Position, Rows, Start, to_pandas
+from explain_client import ClientError, Explanations, Position, Rows, Start, to_pandas
 
 KEY = b"explain_client.position"
 
@@ -27,8 +28,11 @@ arguments.folder.mkdir(parents=True, exist_ok=True)
 files = sorted(arguments.folder.glob("*.parquet"))
 start: Start = Position.from_json(pq.read_schema(files[-1]).metadata[KEY]) if files else "earliest"
 kind = Rows if arguments.rows else Explanations
-with kind(arguments.servers, arguments.topic, start=start, follow=False) as stream:
-    frame = to_pandas(stream)
+try:
+    with kind(arguments.servers, arguments.topic, start=start, follow=False) as stream:
+        frame = to_pandas(stream)
+except ClientError as error:  # such as a topic that is missing
+    sys.exit(str(error))
 if not frame.empty:
     table = pa.Table.from_pandas(frame, preserve_index=False)
     table = table.replace_schema_metadata({**table.schema.metadata, KEY: stream.position.to_json()})

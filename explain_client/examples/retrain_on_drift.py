@@ -10,7 +10,7 @@ import argparse
 import subprocess
 import sys
 
-from explain_client import Drift, Drifts
+from explain_client import ClientError, Drift, Drifts
 
 
 def calls_for_training(drift: Drift) -> bool:
@@ -34,13 +34,18 @@ def main() -> None:
     parser.add_argument("servers")
     parser.add_argument("topic")
     parser.add_argument("--until-caught-up", action="store_true")
+    parser.add_argument(
+        "--group",
+        default="retrain-on-drift",
+        help="whose offset says what is done; one of its own for each COMMAND",
+    )
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
 
     found: dict[tuple[int, int], int] = {}
     """The last window with a change that calls for training, by partition and epoch."""
     follow = not arguments.until_caught_up
-    with Drifts(arguments.servers, arguments.topic, follow=follow, group_id="retrain-on-drift") as stream:
+    with Drifts(arguments.servers, arguments.topic, follow=follow, group_id=arguments.group) as stream:
         for drift in stream:
             key, window = (drift.partition, drift.epoch), drift.target.number
             if calls_for_training(drift) and found.get(key) != window - 1:
@@ -54,4 +59,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ClientError as error:  # such as a topic that is missing
+        sys.exit(str(error))

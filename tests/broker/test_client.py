@@ -251,6 +251,18 @@ def test_the_example_names_one_leader_once_there_are_bands(topic: Topic, example
     assert line.strip().endswith("partition 0: a leads")
 
 
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [("alert_on_change.py", []), ("retrain_on_drift.py", ["--", "true"]), ("audit_log.py", ["{folder}"])],
+)
+def test_an_example_says_in_words_that_its_topic_is_missing(
+    topic: Topic, name: str, more: list[str], tmp_path: Path
+) -> None:
+    more = [argument.format(folder=tmp_path) for argument in more]
+    with pytest.raises(SystemExit, match=r"topic .nowhere. is not on .*; has the sidecar run yet"):
+        run_example(name, topic.servers, "nowhere", *more)
+
+
 def drifted(flip: bool) -> list[bytes]:
     """The drift messages of a partition whose concept is turned round halfway, or not."""
     given = values(1_200, seed=5)
