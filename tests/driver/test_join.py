@@ -97,6 +97,22 @@ def test_at_every_call(kind: faults.Kind, when: faults.When, two: bool) -> None:
         assert all(any(text in reason for text in ALLOWED) for reason in driver.ended), driver.ended
 
 
+def test_ids_from_elsewhere_than_those_that_wait_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    driver = JoinDriver(partitions=1)
+    driver.give(0, [Given("0-1", 0)])
+    join = driver.settings.join
+    events = join.events.model_copy(update={"id": "x"})
+    other = driver.settings.model_copy(update={"join": join.model_copy(update={"events": events})})
+    with caplog.at_level("WARNING", "explain_sidecar"):
+        assert driver.run_to_end() == driver.run_to_end() == []
+        assert "the ids of before" not in caplog.text
+        assert driver.run_to_end(other) == []
+    assert (
+        'were ["id","of"] and are ["x","of"] (null is the key): what waits is known by the ids of before'
+        in caplog.text
+    )
+
+
 @settings(
     max_examples=60, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )

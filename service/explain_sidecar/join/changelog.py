@@ -27,6 +27,8 @@ class Saved(msgspec.Struct):
     topics: tuple[str, str]
     letters: tuple[int, bytes]
     """Sequence number and digest of the dead letters."""
+    ids: tuple[str | None, str | None] | None = None
+    """Paths of the ids in events and labels, None for the key; no pair where it is of before they were stored."""
 
 
 class Checkpoint(msgspec.Struct):

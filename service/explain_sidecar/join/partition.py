@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import orjson
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from explain_sidecar.crash_points import reach
@@ -63,6 +64,12 @@ class JoinCluster:
     open: Callable[[int, bool], Rocks]
     """The local store of a partition; with True an empty one."""
     clock: Clock
+
+    @property
+    def ids(self) -> tuple[str | None, str | None]:
+        """Where the ids of events and labels are."""
+        join = self.settings.join
+        return join.events.id, join.labels.id
 
 
 class JoinPartition(Paced):
@@ -245,7 +252,9 @@ class JoinPartition(Paced):
                 cluster.reader.get_watermark_offsets(TopicPartition(topic, self.partition), timeout=5.0)[0]
                 for topic in cluster.topics
             ]
-            saved = Saved(Progress(), (lows[0], lows[1]), cluster.topic_ids, (0, self._letters.digest))
+            saved = Saved(
+                Progress(), (lows[0], lows[1]), cluster.topic_ids, (0, self._letters.digest), cluster.ids
+            )
         elif saved is None:
             raise RecoveryError(
                 f"{self._who}: group {cluster.settings.app_id!r} has committed offset {committed[EVENTS]}, and the changelog "
@@ -268,6 +277,13 @@ class JoinPartition(Paced):
             cluster.clock.sleep(SLICE_SECONDS / 2)
             self.phase = "waiting"
             return
+        if saved.ids not in (None, cluster.ids):
+            log.warning(
+                "join.events.id and join.labels.id were %s and are %s (null is the key): what waits is known by the ids of before, which "
+                "labels by those of now do not find",
+                *(orjson.dumps(ids).decode() for ids in (saved.ids, cluster.ids)),
+                extra=self._extra,
+            )
         assert self._local is not None
         self._saved = saved
         self._store = Store(self._local)
@@ -363,6 +379,7 @@ class JoinPartition(Paced):
             (self.offsets[0], self.offsets[1]),
             self._cluster.topic_ids,
             (self._letters.seq, self._letters.digest),
+            self._cluster.ids,
         )
         none: list[tuple[str, bytes]] = []
         records: list[Keyed] = [(ENTRY + id, value, none) for id, value in self._changes.items()]
