@@ -247,6 +247,17 @@ def test_weeks_end_where_each_message_ends_a_day_too():
     assert ended.count("week") == 4 and ended.count("day") == 26 and ended.count("all") == 30
 
 
+def test_a_time_that_is_far_ahead_keeps_no_period_open_and_records_out_of_order_end_none():
+    """Days by message: one is dated 70 years ahead, two come before midnight again, and later the clock is set back by a week."""
+    days = [0, 0, 25_000, 1, 1, 2, 1, 2, 1, 2, 3, 10, 11, 4, 5]
+    day, periods, ended = 86_400_000, Periods(["day"]), []
+    periods.begin(0, 0)
+    for i, at in enumerate(days, 1):
+        periods.add("ipfi", block_of([1.0]))
+        ended += [(i, at) for period in periods.close(100 * i, 100 * i - 1, at * day) if period.name == "day"]
+    assert ended == [(3, 25_000), (4, 1), (6, 2), (11, 3), (12, 10), (13, 11), (14, 4), (15, 5)]
+
+
 def test_the_means_since_the_last_alarm_and_over_all_records_come_with_each_period_that_ends():
     periods, seen = Periods(["alarm", "all"]), []
     periods.begin(0, 0)
