@@ -332,7 +332,8 @@ class StreamExplainer:
         if times is not None:
             dated = zip(offsets, times[taken], strict=False)
             stamps = [offset if time is None else time for offset, time in dated]
-        found = self.fold_block(RecordBlock(offsets, stamps, xs[:n], rows, numbers, np.ones(n), ()))
+        xs = list(map(given.known, xs[:n]))
+        found = self.fold_block(RecordBlock(offsets, stamps, xs, rows, numbers, np.ones(n), ()))
         self._bound_at = self.next_offset
         return found
 
@@ -366,7 +367,7 @@ class StreamExplainer:
         Nothing is learnt or counted: it may be called before ``fold`` or ``fold_unlabelled``, or at any time.
         """
         slot = self.slots[version or ONLY]
-        return slot.predicted(slot.features(x))
+        return slot.predicted(slot.features(given.features(self.next_offset, x)))
 
     def fold_unlabelled(self, record: Record) -> list[Event]:
         """Take in a record whose label is not known, whatever its ``y``; returns what follows, in order.

@@ -37,9 +37,9 @@ def is_number(y: Any) -> bool:
 
 
 def features(offset: int, x: Row) -> Row:
-    """The record's features, the same object where nothing has to be done. Raises ``ValueError`` for what is none.
+    """The record's features without those that are missing, the same object where nothing has to be done. Raises ``ValueError`` for what is none.
 
-    >>> features(7, {"a": np.float32(0.5), "b": "x"})
+    >>> features(7, {"a": np.float32(0.5), "b": "x", "c": None})
     {'a': 0.5, 'b': 'x'}
     >>> features(7, {"a": math.inf})
     Traceback (most recent call last):
@@ -54,9 +54,17 @@ def features(offset: int, x: Row) -> Row:
             or (kind is str and value.isascii())
             or (kind is int and fits_64_bits(value))
             or kind is bool
-            or value is None
         ):
-            return {_name(offset, name): _feature(offset, name, value) for name, value in x.items()}
+            found = {_name(offset, name): _feature(offset, name, value) for name, value in x.items()}
+            return known(found)
+    return x
+
+
+def known(x: Row) -> Row:
+    """Those of a record's features that are not missing, the same object where none is."""
+    for value in x.values():
+        if value is None:
+            return {name: value for name, value in x.items() if value is not None}
     return x
 
 

@@ -250,6 +250,29 @@ def test_numbers_of_other_libraries_are_those_of_python() -> None:
         assert again.digest == plain.digest
 
 
+ABSENT = object()
+
+
+@pytest.mark.parametrize("name", ["forest", "own code"])
+def test_a_value_that_is_none_or_nan_is_as_one_that_is_absent(name: str) -> None:
+    def found(missing: Any) -> tuple[Any, ...]:
+        explainer = of_the_library(name, 7, bytes(16))
+        records = [
+            ({**x, "https": missing if i % 3 else x["https"], "text": "a" if i > 20 else missing}, y)
+            for i, (x, y) in enumerate(RECORDS[:300])
+        ]
+        records = [({name: v for name, v in x.items() if v is not ABSENT}, y) for x, y in records]
+        for x, y in records[:40]:
+            explainer.update(x, y)
+        events = explainer.update_many(records[40:])
+        explainer.update_unlabelled(x)
+        return explainer.kinds, repr(events), explainer.predict(x), explainer.state()
+
+    expected = found(ABSENT)
+    assert found(None) == found(math.nan) == found(np.float32("nan")) == expected
+    decoded(msgspec.msgpack.encode(expected[-1]), StreamData, versions_of(StreamData))
+
+
 NO_RECORDS: list[tuple[Any, Any, str]] = [
     ({"https": float("inf")}, True, "feature 'https' is inf; a number is between ±1e[+]30"),
     ({"https": 1e200}, True, "feature 'https' is 1e[+]200; a number is between"),
