@@ -256,9 +256,9 @@ class StreamExplainer:
         """
         offset = self.next_offset
         x, y = given.features(offset, x), given.label(offset, y, self.task == "regression")
+        kinds = self._kinds(offset, x, self.slots[ONLY])
         code = y if self.task == "regression" else self._code(offset, y)
-        for name, value in x.items():
-            self.kinds.setdefault(name, "string" if isinstance(value, str) else "number")
+        self.kinds |= kinds
         return self.fold(Record(offset, offset if timestamp is None else timestamp, x, code, weight, served))
 
     def _code(self, offset: int, y: Any) -> int:
@@ -273,12 +273,24 @@ class StreamExplainer:
             )
         return labels.setdefault(y, len(labels))
 
+    def _kinds(self, offset: int, x: Row, slot: Slot) -> dict[str, FeatureKind]:
+        """The kinds of a record's features. Raises ``ValueError`` for one that is of another kind than before, or than the model takes."""
+        kinds: dict[str, FeatureKind] = {}
+        for name, value in x.items():
+            kind = kinds[name] = "string" if isinstance(value, str) else "number"
+            wanted = slot.wanted.get(name) or self.kinds.get(name, kind)
+            if wanted != kind:
+                who = "the model takes" if name in slot.wanted else "it was"
+                raise ValueError(
+                    f"record {offset}: feature {name!r:.40} is a {kind}, {value!r:.40}, and {who} a {wanted}; convert it, or leave it out"
+                )
+        return kinds
+
     def update_unlabelled(self, x: Row, *, timestamp: int | None = None) -> list[Event]:
         """Take in the next record, which has no label: the model does not learn from it, and no loss counts it."""
         offset = self.next_offset
         x = given.features(offset, x)
-        for name, value in x.items():
-            self.kinds.setdefault(name, "string" if isinstance(value, str) else "number")
+        self.kinds |= self._kinds(offset, x, self.slots[ONLY])
         return self.fold_unlabelled(Record(offset, offset if timestamp is None else timestamp, x, None))
 
     def update_many(self, block: Iterable[tuple[Row, Any]]) -> list[Event]:
@@ -366,8 +378,9 @@ class StreamExplainer:
 
         Nothing is learnt or counted: it may be called before ``fold`` or ``fold_unlabelled``, or at any time.
         """
-        slot = self.slots[version or ONLY]
-        return slot.predicted(slot.features(given.features(self.next_offset, x)))
+        slot, x = self.slots[version or ONLY], given.features(self.next_offset, x)
+        self._kinds(self.next_offset, x, slot)
+        return slot.predicted(slot.features(x))
 
     def fold_unlabelled(self, record: Record) -> list[Event]:
         """Take in a record whose label is not known, whatever its ``y``; returns what follows, in order.

@@ -279,6 +279,11 @@ NO_RECORDS: list[tuple[Any, Any, str]] = [
     ({"https": 10**400}, True, "feature 'https' is 1000"),
     ({"https": [1.0]}, True, "feature 'https' is a list; a feature is a number"),
     ({"https": "\ud800"}, True, "feature 'https' is '.*', which is no valid Unicode"),
+    (
+        {"new": 1.0, "https": "text"},
+        True,
+        "feature 'https' is a string, 'text', and it was a number; convert it",
+    ),
     ({1: 1.0}, True, "the name of a feature is 1; a name is a text"),
     ([1.0], True, "it is a list; pass a dict"),
     ({"https": 1.0}, None, "the label is missing; update_unlabelled"),
