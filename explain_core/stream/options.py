@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Literal
 
-from explain_core.alarms import BASELINE, WARM_UP
-from explain_core.factorisations import Factorisation
+from explain_core.alarms import BASELINE, WARM_UP, seasons
+from explain_core.factorisations import Factorisation, groups_of
+from explain_core.periods import ALARM, ALL, CALENDAR
 from explain_core.reasons.result import Space
+
+SUBJECTS = (
+    "loss",
+    "gain",
+    "estimated_loss",
+    "importance",
+    "missing",
+    "rejected",
+    "segments",
+    "segment_importance",
+)
+"""What alarms can watch."""
+
+
+def _whole(options: Any, least: int, *names: str) -> None:
+    for name in names:
+        value = getattr(options, name)
+        if not isinstance(value, Integral) or value < least:
+            raise ValueError(f"{name}: {value!r:.40} is not a whole number from {least} on")
+
+
+def _known(name: str, value: Any, known: Collection[str]) -> None:
+    if value not in known:
+        raise ValueError(f"{name}: {value!r:.40} is not one of {', '.join(known)}")
+
+
+def _several(name: str, values: Any) -> None:
+    if isinstance(values, str):
+        raise ValueError(f"{name}: {values!r:.40} is one string; pass a list of names")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +96,13 @@ class Alarming:
     baseline: int = BASELINE
     season: Literal["none", "day", "week", "auto"] = "none"
 
+    def __post_init__(self) -> None:
+        _several("subjects", self.subjects)
+        for subject in self.subjects:
+            _known("subjects", subject, SUBJECTS)
+        _whole(self, 1, "one_in", "warm_up", "baseline")
+        _known("season", self.season, seasons.LENGTHS)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Windowing:
@@ -93,6 +131,13 @@ class Windowing:
     ignore: Sequence[str] = ()
     bootstrap: int = 20
 
+    def __post_init__(self) -> None:
+        groups_of(self.factorisation, ())
+        _several("ignore", self.ignore)
+        _whole(self, 2, "window")
+        _whole(self, 1, "max_cells", "max_samples")
+        _whole(self, 0, "period", "bootstrap")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Comparing:
@@ -110,6 +155,9 @@ class Comparing:
     confidence: float = 0.95
     limits: Mapping[str, float] = field(default_factory=dict)
     shift_every: int | None = None
+
+    def __post_init__(self) -> None:
+        _whole(self, 1, "every", *[] if self.shift_every is None else ["shift_every"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +192,11 @@ class Following:
     points: int = 10
     every: int = 10
     label: Any = None
+
+    def __post_init__(self) -> None:
+        _several("features", self.features)
+        _whole(self, 0, "top")
+        _whole(self, 1, "every")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,3 +235,18 @@ class Options:
     following: Following | None = None
     estimates: bool = False
     reasoning: Reasoning | None = None
+
+    def __post_init__(self) -> None:
+        _whole(self, 1, "every")
+        _several("periods", self.periods)
+        for period in self.periods:
+            if not (isinstance(period, str) and period.isdecimal() and int(period)):
+                _known("periods", period, (*CALENDAR, ALARM, ALL, "a number of records such as '1000'"))
+        names: set[str] = set()
+        for explainer in self.explainers:
+            if not isinstance(explainer, Explainer):
+                raise ValueError(f"explainers: {explainer!r:.40} is no Explainer; pass Explainer(kind=…)")
+            name = explainer.name or explainer.kind
+            if name in names:
+                raise ValueError(f"explainers: there is more than one {name}; give each a name of its own")
+            names.add(name)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from inspect import signature
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -24,6 +24,7 @@ from explain_core import (
     Alarming,
     Comparing,
     Explainer,
+    Following,
     Options,
     StreamExplainer,
     Windowing,
@@ -38,8 +39,10 @@ from explain_core.random import derive_seed
 from explain_core.state import StateError, decoded, versions_of
 from explain_core.stream import Alarm, RiskChanged
 from explain_core.stream.explainer import StreamData
+from explain_core.stream.options import SUBJECTS
 from explain_sidecar.fold.contents import alarm, drift, explanation
 from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.settings.drift import Watched
 from explain_sidecar.snapshots.snapshot import encode
 from explain_sidecar.wire.schemas import schemas
 from tests.folds import messages, record, restored, settings
@@ -360,3 +363,34 @@ def test_options_that_do_not_suit_the_model_are_refused_in_words() -> None:
         StreamExplainer(model, Options(drift=Windowing(window=100)))
     with pytest.raises(ValueError, match="evaluator"):
         StreamExplainer(model, Options(evaluator="fast"))  # type: ignore[arg-type]
+
+
+REFUSED: list[tuple[type, dict[str, Any], str]] = [
+    (Alarming, {"subjects": ["losses"]}, "subjects: 'losses' is not one of loss, gain, .*missing"),
+    (Alarming, {"subjects": "loss"}, "subjects: 'loss' is one string; pass a list"),
+    (Alarming, {"season": "year"}, "season: 'year' is not one of none, day, week, auto"),
+    (Alarming, {"baseline": 0}, "baseline: 0 is not a whole number from 1 on"),
+    (Windowing, {"window": 0}, "window: 0 is not a whole number from 2 on"),
+    (Windowing, {"factorisation": "each"}, "factorisation: 'each' is not joint, per_feature"),
+    (Windowing, {"ignore": "day"}, "ignore: 'day' is one string"),
+    (Comparing, {"shift_every": 0}, "shift_every: 0 is not"),
+    (Following, {"every": 0}, "every: 0 is not"),
+    (Options, {"every": 1.5}, "every: 1.5 is not a whole number from 1 on"),
+    (Options, {"periods": ["year"]}, "periods: 'year' is not one of hour, day, week, alarm, all, a number"),
+    (Options, {"periods": "day"}, "periods: 'day' is one string"),
+    (Options, {"periods": [500]}, "periods: 500 is not one of .*'1000'"),
+    (Options, {"explainers": ["ipfi"]}, r"explainers: 'ipfi' is no Explainer; pass Explainer\(kind=…\)"),
+    (Options, {"explainers": [Explainer(), Explainer(rows=9)]}, "explainers: there is more than one ipfi"),
+]
+
+
+@pytest.mark.parametrize(("kind", "values", "message"), REFUSED)
+def test_options_that_would_do_nothing_are_refused_in_words(
+    kind: type, values: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        kind(**values)
+
+
+def test_alarms_of_the_library_watch_what_the_settings_name() -> None:
+    assert {subject for kind in get_args(Watched) for subject in get_args(kind) or [kind]} == {*SUBJECTS}
