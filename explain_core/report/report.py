@@ -193,7 +193,7 @@ class Report:
         """Tell what follows of the newest record, and end the block that ends with it."""
         explainer = self.explainer
         if timestamp is not None:
-            self.dated = True
+            self.dated, timestamp = True, int(timestamp)  # of numpy's
         offset = explainer.next_offset - 1
         told = [self._tell(event, offset, timestamp) for event in events]
         if explainer.records % BLOCK == 0:

@@ -251,15 +251,20 @@ class StreamExplainer:
     ) -> list[Event]:
         """Take in the next record: features, label, event time (milliseconds since 1970; by default the records before it).
 
+        ``served`` is the prediction that was served for it: a number, or the probability of each label.
+
         Returns the alarms that it raises, and why the risk changed where a window ends with it: mostly nothing.
         Raises ``ValueError`` for what is no feature, or no label; nothing has changed then, and the next record may follow.
         """
         offset = self.next_offset
         x, y = given.features(offset, x), given.label(offset, y, self.task == "regression")
-        kinds = self._kinds(offset, x, self.slots[ONLY])
+        kinds, time = self._kinds(offset, x, self.slots[ONLY]), given.time(offset, timestamp)
+        if served is not None:
+            codes = self.labels if y in self.labels else {**self.labels, y: len(self.labels)}
+            served = given.served(offset, served, None if self.task == "regression" else codes)
         code = y if self.task == "regression" else self._code(offset, y)
         self.kinds |= kinds
-        return self.fold(Record(offset, offset if timestamp is None else timestamp, x, code, weight, served))
+        return self.fold(Record(offset, time, x, code, weight, served))
 
     def _code(self, offset: int, y: Any) -> int:
         """The code of a label. Raises ``ValueError`` for one more than the model, or its challenger, has classes."""
@@ -289,9 +294,9 @@ class StreamExplainer:
     def update_unlabelled(self, x: Row, *, timestamp: int | None = None) -> list[Event]:
         """Take in the next record, which has no label: the model does not learn from it, and no loss counts it."""
         offset = self.next_offset
-        x = given.features(offset, x)
+        x, time = given.features(offset, x), given.time(offset, timestamp)
         self.kinds |= self._kinds(offset, x, self.slots[ONLY])
-        return self.fold_unlabelled(Record(offset, offset if timestamp is None else timestamp, x, None))
+        return self.fold_unlabelled(Record(offset, time, x, None))
 
     def update_many(self, block: Iterable[tuple[Row, Any]]) -> list[Event]:
         """``update`` of each (features, label); several times as fast where models learn in arrays."""
@@ -337,6 +342,8 @@ class StreamExplainer:
         else:
             # Others may be no labels, or not to be looked up: ``update`` says so.
             truths = list(map(self.labels.get, truths)) if {*map(type, truths)} <= given.CLASSES else []
+        if times is not None:
+            truths = truths[: sum(1 for _ in takewhile(given.is_time, times[taken]))]
         rows, numbers = slot.explained.blocks.encode(xs, truths)
         n = len(numbers)
         offsets = range(self.next_offset, self.next_offset + n)
@@ -374,7 +381,7 @@ class StreamExplainer:
         return events + self._ended(record, alarms)
 
     def predict(self, x: Row, version: str | None = None) -> Predicted:
-        """The prediction for a record by the model as it is, or by a version of it, and with ``Options.reasoning`` its reasons.
+        """The prediction for a record by the model as it is, or by a version of it, and with ``Options.reasoning`` its reasons: of labels by their codes in ``labels``.
 
         Nothing is learnt or counted: it may be called before ``fold`` or ``fold_unlabelled``, or at any time.
         """

@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.losses import MAX_NUMBER, fits_64_bits
+from explain_core.losses import MAX_NUMBER, Prediction, fits_64_bits
 from explain_core.models import Row
 
 CLASSES = {int, str, bool, float}
 """What a known label of a classification is as it is."""
+
+UNSEEN = ""
+"""The code of the labels in what was served that no record has had yet."""
 
 
 def scalar(value: Any) -> Any:
@@ -22,6 +25,8 @@ def scalar(value: Any) -> Any:
     >>> scalar(np.int64(3)), scalar(np.float64("nan")), scalar("a")
     (3, None, 'a')
     """
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        value = value.astype(f"{value.dtype.kind}8[us]")  # of nanoseconds numpy makes a number
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
@@ -34,6 +39,50 @@ def scalar(value: Any) -> Any:
 def is_number(y: Any) -> bool:
     """Whether a label of a regression is a number already."""
     return (type(y) is float or type(y) is int) and -MAX_NUMBER <= y <= MAX_NUMBER
+
+
+def is_time(time: Any) -> bool:
+    """Whether an event time is one already, or None."""
+    return time is None or (type(time) is int and -(2**63) <= time < 2**63)
+
+
+def time(offset: int, time: Any) -> int:
+    """The record's event time, its offset where there is none. Raises ``ValueError`` for what is no time.
+
+    >>> time(7, None), time(7, np.int64(1_600_000_000_000))
+    (7, 1600000000000)
+    """
+    found = int(time) if isinstance(time, np.integer) else time
+    if not is_time(found):
+        raise ValueError(
+            f"record {offset}: the event time is {time!r:.40}; give milliseconds since 1970 as a whole number, "
+            "of a datetime round(1000 * time.timestamp())"
+        )
+    return offset if found is None else found
+
+
+def served(offset: int, served: Any, codes: Mapping[Any, int] | None) -> Prediction:
+    """What was served for a record, of labels by their ``codes``; those that no record has had yet are one. Raises ``ValueError`` for what is no prediction.
+
+    >>> served(7, {"up": 0.75, "down": np.float64(0.25)}, {"down": 0, "up": 1})
+    {1: 0.75, 0: 0.25}
+    """
+    what = f"record {offset}: the served prediction"
+    if codes is None:
+        found = scalar(served)
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            raise ValueError(f"{what} is {served!r:.40}; a regression needs a number")
+        return float(_number(what, found))
+    if not isinstance(served, Mapping):
+        raise ValueError(f"{what} is {served!r:.40}; give a mapping from label to probability")
+    coded: dict[Any, float] = {}
+    for name, value in served.items():
+        probability = scalar(value)
+        if not isinstance(probability, int | float) or not 0.0 <= probability <= 1.0:
+            raise ValueError(f"{what} of {name!r:.40} is {value!r:.40}; a probability is between 0 and 1")
+        code = codes.get(scalar(name), UNSEEN)
+        coded[code] = coded.get(code, 0.0) + probability
+    return coded
 
 
 def features(offset: int, x: Row) -> Row:

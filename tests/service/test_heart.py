@@ -310,6 +310,40 @@ def test_what_is_no_record_is_refused_in_words_and_changes_nothing() -> None:
     assert explainer.state() == undisturbed.state()
 
 
+@pytest.mark.parametrize(
+    "time", [datetime(2026, 1, 1), "2026-01-01", 1.5, 2**63, np.datetime64("2026-01-01")]
+)
+def test_a_time_of_another_kind_is_refused_in_words_and_one_of_numpy_is_python_s(time: Any) -> None:
+    plain, explainer, in_blocks = (of_the_library("linear", 7, bytes(16)) for _ in range(3))
+    dated = [(x, y, 10**12 + i) for i, (x, y) in enumerate(RECORDS[:120])]
+    for x, y, at in dated:
+        plain.update(x, y, timestamp=at)
+        explainer.update(x, y, timestamp=np.int64(at))  # type: ignore[arg-type]
+    for refused in (explainer.update, explainer.update_unlabelled):
+        with pytest.raises(ValueError, match=r"^record 120: the event time is .*milliseconds since 1970"):
+            refused(*[x, y][: 2 - (refused == explainer.update_unlabelled)], timestamp=time)
+    with pytest.raises(ValueError, match=r"^record 120: the event time is "):
+        list(in_blocks.updates([*dated, (x, y, time)]))
+    assert plain.state() == explainer.state() == in_blocks.state()
+
+
+@pytest.mark.parametrize("first", ["no", "yes"])
+def test_what_was_served_is_of_labels_and_not_of_their_codes(first: str) -> None:
+    explainer = StreamExplainer(
+        learner_of(linear_model.LogisticRegression(), "classification"), Options(served=True)
+    )
+    for label in [first, *("no", "yes") * 40]:
+        other = "yes" if label == "no" else "no"
+        explainer.update({"a": 1.0}, label, served={label: np.float64(0.75), other: 0.25})
+    served = explainer.newest.explained.served
+    assert served is not None and served.performance.of("cross_entropy")[0] == pytest.approx(-math.log(0.75))
+    before = explainer.state()
+    for wrong in (0.75, True, {"no": "x"}, {"no": -1.0}, {"no": math.nan}):
+        with pytest.raises(ValueError, match=r"^record 81: the served prediction .*is .* probability"):
+            explainer.update({"a": 1.0}, "no", served=wrong)  # type: ignore[arg-type]
+    assert explainer.state() == before
+
+
 def test_a_regression_takes_numbers_of_any_kind_and_refuses_what_is_none() -> None:
     def made() -> StreamExplainer:
         return StreamExplainer(
