@@ -72,4 +72,4 @@ def test_topics_that_are_given_ids_stay_the_same_topics(killed: bool) -> None:
     driver.turn(0, 20)
     (reason,) = driver.ended
     assert "was deleted and created again while the sidecar ran" in reason
-    assert "reset --partition P --yes" in reason
+    assert "reset --partition P --keep all --yes; without --keep all a new model begins" in reason

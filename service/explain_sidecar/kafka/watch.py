@@ -24,12 +24,11 @@ GONE_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
-_RESET = (
-    "To begin a new epoch with a new model, for each partition P: explain-sidecar reset --partition P --yes"
-)
 _LOST = {
-    "topics.records": f"the state is of records that are gone, and nothing of the new topic was committed. {_RESET}",
-    "topics.checkpoints": f"the snapshots are gone, so that no partition could be restored. {_RESET}",
+    "topics.records": "the state is of records that are gone, and nothing of the new topic was committed. To go on with it in a new epoch, for each "
+    "partition P: explain-sidecar reset --partition P --keep all --yes; without --keep all a new model begins",
+    "topics.checkpoints": "the snapshots are gone, so that no partition can be restored from them. Start the sidecar again: it says of a partition whether its log is enough, "
+    "and what to do if it is not",
 }
 _PUBLISHED = "what was published to it is gone; start the sidecar again, and it goes on after that"
 
