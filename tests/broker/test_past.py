@@ -21,6 +21,8 @@ def test_a_checkpoint_topic_that_was_emptied_is_made_again_from_a_file(line: Pip
     line.wait_for(lambda: topic not in line.admin.list_topics(timeout=5).topics)
     delete_before(line, 50)
     assert "that topic was emptied or created again, and no older snapshot is left" in line.fails()
+    lost = line.cli("reset", "--partition", "0", status=1).stdout
+    assert "after an unknown number of records (snapshot at offset none, committed offset 400)" in lost
     said = line.cli("reset", "--partition", "0", "--keep", "all", "--yes", status=1).stderr
     assert "no snapshot is whole, so that nothing can be kept" in said and "state import" in said
     # The file is of offset 300: what came after it is learnt, and explained once more.

@@ -105,6 +105,7 @@ def test_a_topic_created_again_costs_its_records_and_not_the_model(line: Pipelin
     assert "was deleted and created again" in line.fails()
     done = line.cli("reset", "--partition", "0", "--keep", "all", "--yes").stdout
     assert "the topic was created again" in done and "learnt up to" not in done
+    assert "explained again" not in done  # all records are new
     line.run_to_end()
     carried = line.explanations()[30]["carried"]
     assert "model" in carried["carried"] and carried["offset"] == 0

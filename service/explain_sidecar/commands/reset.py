@@ -96,7 +96,7 @@ def _announce(settings: Settings, found: Found, first: int, kept: Snapshot | Non
         offsets = f"snapshot at offset {manifest.next_offset if manifest else 'none'}, committed offset {found.committed if found.committed >= 0 else 'none'}"
         _say(
             "lost",
-            f"epoch {max(found.epochs, default=0)}: the model and its explanations {manifest.learnt if manifest else 'after 0 records'} ({offsets})",
+            f"epoch {max(found.epochs, default=0)}: the model and its explanations {manifest.learnt if manifest else 'after an unknown number of records'} ({offsets})",
         )
         what = "with a new model"
     else:
@@ -124,7 +124,7 @@ def _announce(settings: Settings, found: Found, first: int, kept: Snapshot | Non
             "note",
             f"the newest manifest on {settings.topics.checkpoints!r} cannot be used and counts as none: {found.unreadable}",
         )
-    if first < found.ended:
+    if first < found.ended and not again:
         _say("note", explained_again(first, found))
 
 
