@@ -20,6 +20,7 @@ from explain_sidecar.errors import UserError
 from explain_sidecar.fold.sizes import HEADROOM
 from explain_sidecar.kafka.clients import CONNECT_SECONDS, KAFKA, ErrorLog, Kafka, admin_client, unreachable
 from explain_sidecar.settings import Settings
+from explain_sidecar.settings.explain import LEAST_MESSAGE
 
 COMPACTED = {
     "cleanup.policy": "compact",
@@ -268,9 +269,11 @@ def too_small(setting: str, topic: Topic, settings: Settings) -> str | None:
     limit = int(topic.config.get("max.message.bytes", least))
     if limit >= least:
         return None
+    room = settings.emit.max_bytes - least + limit
+    smaller = f"; or set emit.max_bytes to {room} at the most" if room >= LEAST_MESSAGE else ""
     return (
         f"takes messages of {limit} bytes and the largest may have {least}: run kafka-configs.sh --alter --topic {topic.name} "
-        f"--add-config max.message.bytes={least}; or set emit.max_bytes to {settings.emit.max_bytes - least + limit} at the most"
+        f"--add-config max.message.bytes={least}{smaller}"
     )
 
 

@@ -150,6 +150,10 @@ class RowsSettings(Section):
     """Publish, with each period of emit.periods that ends, a message for each mean of it: of each feature's importance, of the loss, and of the gain over no model. With each explanation, the same of its segments and of the challenger, smoothed."""
 
 
+LEAST_MESSAGE = 50_000
+"""What ``emit.max_bytes`` is at least."""
+
+
 class EmitSettings(Section):
     """When to publish."""
 
@@ -161,5 +165,5 @@ class EmitSettings(Section):
         list[Literal["hour", "day", "week", "alarm", "all"] | Annotated[int, Field(ge=100)]], Part("periods")
     ] = Field([1_000, "day", "week", "alarm", "all"], max_length=8)
     """Periods whose means are published: hour, day or week of event time (UTC) or a number of records, as each ends, with a message; alarm, the records since the last alarm, and all, those so far, with each message that ends another one."""
-    max_bytes: int = Field(1_048_588, ge=50_000, le=50_000_000)
+    max_bytes: int = Field(1_048_588, ge=LEAST_MESSAGE, le=50_000_000)
     """Largest message, bytes; a dead letter may have 16,384 more. A record whose new features' names would lead to a larger message becomes a dead letter."""
