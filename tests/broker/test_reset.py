@@ -84,7 +84,10 @@ def test_a_reset_passes_over_manifests_that_cannot_be_read(line: Pipeline) -> No
     for future in line.admin.delete_consumer_groups([line.name]).values():
         future.result()
     log = line.fails()
-    assert "checkpoint manifest: " in log and "explain-sidecar reset --partition 0 --keep all --yes" in log
+    assert (
+        "checkpoint manifest: it was altered: " in log
+        and "explain-sidecar reset --partition 0 --keep all --yes" in log
+    )
     before = len(line.explanations())
     done = line.cli("reset", "--partition", "0", "--yes").stdout
     assert "the newest manifest on" in done and "cannot be used and counts as none" in done

@@ -147,9 +147,8 @@ class Manifest(BaseModel):
                     "checkpoint manifest: the snapshot was written by an earlier version of the sidecar, in another format; "
                     "to go on from it, return to that version"
                 ) from None
-            raise DamagedSnapshot(
-                f"checkpoint manifest: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-            ) from None
+            problem = ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))
+            raise DamagedSnapshot(f"checkpoint manifest: it was altered: {problem}") from None
 
 
 class Snapshot(BaseModel):
