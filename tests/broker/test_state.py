@@ -58,6 +58,23 @@ def test_a_change_of_settings_is_said_before_and_carried_over(line: Pipeline, ch
     assert "nothing changes" in line.cli("config", "check", "--against-running").stdout
 
 
+def test_a_snapshot_that_the_keys_do_not_fit_is_told_from_none(line: Pipeline, tmp_path: Path) -> None:
+    """Before the restart that would stop, and where the model could be given up for lost."""
+    key = str(tmp_path / "key")
+    line.cli("key", "new", key)
+    line.environment["EXPLAIN_CHECKPOINT__HMAC_KEY_FILE"] = key
+    why = "checkpoint manifest: it has no signature; it was not written by this sidecar, or before it had a key: checkpoint.allow_unsigned=true accepts it"
+    checked = line.cli("config", "check", "--against-running", status=1)
+    assert f"partitions 0: the newest snapshot cannot be used: {why}" in checked.stdout
+    assert "the workers stop where they need the newest snapshot of partitions 0" in checked.stderr
+    assert f"partition 0: nothing to compare: {why}" in line.cli("upgrade", "check").stdout
+    kept = line.cli("reset", "--partition", "0", "--keep", "all", status=1).stderr
+    assert f"no snapshot is whole, so that nothing can be kept ({why})" in kept
+    assert why in line.fails()
+    allowed = {"EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED": "true"}
+    assert "nothing changes" in line.cli("config", "check", "--against-running", **allowed).stdout
+
+
 def test_the_model_is_named_before_it_is_lost(line: Pipeline) -> None:
     line.environment |= {"EXPLAIN_SEED": "7"}
     assert "run --new-model" in line.cli("config", "check", "--against-running", status=1).stderr

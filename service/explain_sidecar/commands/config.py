@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from explain_sidecar.commands.printing import console
-from explain_sidecar.errors import UserError
+from explain_sidecar.errors import SnapshotError, UserError
 from explain_sidecar.formats.source import check_formats
 from explain_sidecar.settings import Effective, Settings, effective
 from explain_sidecar.settings.sources import DEFAULT
@@ -86,11 +86,16 @@ def _against(settings: Settings) -> None:
     from explain_sidecar.kafka.recovery import settings_difference
 
     found: dict[str, list[int]] = {}
+    unusable: list[str] = []
     how, stops = settings.checkpoint.on_mismatch, False
     with stopped(settings, "check", hold=False, running=True) as sidecar:
         for partition in range(sidecar.records.partitions):
-            manifest = sidecar.past(partition).newest_manifest(0, sidecar.keys)
-            said = "no snapshot yet"
+            said, manifest = "no snapshot yet", None
+            try:
+                manifest = sidecar.newest(partition)
+            except SnapshotError as error:
+                said = f"the newest snapshot cannot be used: {error}"
+                unusable.append(str(partition))
             if manifest is not None:
                 difference = settings_difference(manifest.settings, fold_settings(settings))
                 said = "nothing changes: the state goes on"
@@ -106,6 +111,10 @@ def _against(settings: Settings) -> None:
             found.setdefault(said, []).append(partition)
     for said, partitions in found.items():
         sys.stdout.write(f"partitions {', '.join(map(str, partitions))}: {said}\n")
+    if unusable:
+        raise UserError(
+            f"with these settings the workers stop where they need the newest snapshot of partitions {', '.join(unusable)}; do what is said there"
+        )
     if stops:
         raise UserError(
             "with these settings the workers stop: the model would begin anew, or checkpoint.on_mismatch is fail. "

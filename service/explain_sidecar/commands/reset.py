@@ -53,7 +53,7 @@ def reset(
             )
         else:
             low, high, ended = found.low, found.high, found.ended
-            kept = _newest(sidecar, partition) if keep == "all" else None
+            kept = _newest(sidecar, partition, found) if keep == "all" else None
             known = kept.manifest if kept else found.manifest
             again = known is not None and not same(known.topic_id, records.id)
             if start == "state" and (kept is None or again):
@@ -136,11 +136,12 @@ def _say(what: str, text: str) -> None:
     sys.stdout.write(f"  {f'{what}:':<6} {text}\n")
 
 
-def _newest(sidecar: Stopped, partition: int) -> Snapshot:
+def _newest(sidecar: Stopped, partition: int, found: Found) -> Snapshot:
     whole = sidecar.snapshots(partition)
     if not whole:
+        why = f" ({found.unreadable})" if found.unreadable is not None else ""
         raise UserError(
-            f"partition {partition}: no snapshot is whole, so that nothing can be kept; begin with a file of `state export`, if there is one: explain-sidecar state import FILE "
+            f"partition {partition}: no snapshot is whole, so that nothing can be kept{why}; begin with a file of `state export`, if there is one: explain-sidecar state import FILE "
             "--yes; without --keep the new epoch begins with a new model"
         )
     return whole[0]

@@ -141,6 +141,11 @@ class Stopped:
 
         return decided(look)
 
+    def newest(self, partition: int) -> Manifest | None:
+        """The newest manifest. Raises ``SnapshotError`` where it cannot be used, as one that another key signed."""
+        found = decided(lambda: self.past(partition).find_snapshot(self.keys))
+        return found[1] if found else None
+
     def snapshots(self, partition: int) -> list[Snapshot]:
         """The newest two whole snapshots: of the newest epoch that has one, and of the one before. The newest comes first."""
         newest: list[Snapshot] = []

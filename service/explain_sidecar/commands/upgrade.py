@@ -12,7 +12,7 @@ import orjson
 from confluent_kafka import TopicPartition
 
 from explain_sidecar.commands.stopped import Stopped, decided, stopped
-from explain_sidecar.errors import UserError
+from explain_sidecar.errors import SnapshotError, UserError
 from explain_sidecar.fold.identity import settings_of
 from explain_sidecar.fold.messages import Output
 from explain_sidecar.fold.partition import PartitionState
@@ -90,6 +90,10 @@ def _compared(sidecar: Stopped, settings: Settings, partition: int, last: int) -
     low, _ = sidecar.reader.get_watermark_offsets(committed, timeout=10)
     found = decided(lambda: _before(sidecar, pointer, committed, max(low, committed.offset - last), low))
     if found is None:
+        try:
+            sidecar.newest(partition)
+        except SnapshotError as error:
+            return f"nothing to compare: {error}", True
         return "nothing to compare: Kafka has kept no snapshot before the committed offset; ask again while the sidecar runs", True  # fmt: skip
     manifest = found.manifest
     state = load(found, settings_of(manifest.settings, settings))
