@@ -163,6 +163,37 @@ def test_a_schema_file_is_the_readers_schema_of_avro(tmp_path):
     assert stream.read(frame(2, avro(other, {"x": 1}))) == {"x": 1}  # another type is read by its own schema
 
 
+@pytest.mark.parametrize(
+    ("kind", "default", "raw"),
+    [
+        ("double", 7, 7.0),
+        ("float", 0.1, 0.1),
+        (["float", "null"], 0.1, 0.1),
+        ({"type": "array", "items": "double"}, [1], [1.0]),
+        (record(field("y", "int", default=5), field("z", "float"), name="Inner"), {"z": 1}, {"y": 5, "z": 1.0}),
+    ],
+)  # fmt: skip
+def test_a_default_of_avro_is_what_is_read_where_a_writer_writes_it(tmp_path, kind, default, raw):
+    without, written = record(field("a", "int")), record(field("a", "int"), field("x", kind))
+    file = tmp_path / "flight.avsc"
+    file.write_text(json.dumps(record(field("a", "int"), field("x", kind, default=default))))
+    stream = Stream("avro", {1: without, 2: written}, schema_file=file)
+    found = [
+        stream.read(frame(1, avro(without, {"a": 1}))),
+        stream.read(frame(2, avro(written, {"a": 1, "x": raw}))),
+    ]
+    assert repr(found[0]) == repr(found[1])  # 7 is not 7.0
+
+
+def test_a_default_knows_a_renamed_field_by_the_name_in_its_own_schema():
+    first = record(field("x", record(field("old", "int"), name="Inner")))
+    inner = record(field("new", "int", aliases=["old"]), name="Inner")
+    second = record(field("x", inner, default={"new": 3}))
+    stream = Stream("avro", {1: first, 2: second})
+    assert stream.read(frame(1, avro(first, {"x": {"old": 1}}))) == {"x": {"old": 1}}
+    assert stream.read(frame(2, avro(second, {"x": {"new": 2}}))) == {"x": {"old": 2}}
+
+
 def test_the_names_of_a_restored_store_are_those_of_before():
     first, second = record(field("a", "int")), record(field("b", "int", aliases=["a"]))
     stream = Stream("avro", {1: first, 2: second})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -32,6 +33,11 @@ MAX_SCALE = 300
 
 _PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 _DAY_MS = 86_400_000
+_WRITTEN = "sidecar-written"
+"""Of a prepared field: its name in the schema, by which defaults know it."""
+
+_FLOATS = {"float": "<f", "double": "<d"}
+"""As Avro writes them."""
 
 
 class AvroSchema:
@@ -210,7 +216,7 @@ class _Preparation:
         empty = all(extent.empty for extent in inner)
         self._known[name] = _Extent.around(inner, weightless + empty)
         prepared = [
-            {**field, "name": own, "type": kind}
+            {**field, "name": own, "type": kind, _WRITTEN: field["name"]}
             for field, own, (kind, _) in zip(fields, kept, found, strict=True)
         ]
         return {**schema, "fields": prepared}, self._known[name]
@@ -219,10 +225,9 @@ class _Preparation:
 def _convert_defaults(parsed: Any) -> None:
     """Let the defaults of a schema mean what values of their types mean."""
     named = parsed["__named_schemas"]
-    for schema in named.values():
-        for field in schema.get("fields", ()):
-            if "default" in field:
-                field["default"] = _default(field["type"], field["default"], named)
+    fields = [field for schema in named.values() for field in schema.get("fields", ()) if "default" in field]
+    for field, default in [(field, _default(field["type"], field["default"], named)) for field in fields]:
+        field["default"] = default
 
 
 def _default(kind: Any, default: Any, named: dict[str, Any]) -> Any:
@@ -233,6 +238,8 @@ def _default(kind: Any, default: Any, named: dict[str, Any]) -> Any:
             else _default(next(branch for branch in kind if branch != "null"), default, named)
         )
     if isinstance(kind, str):
+        if kind in _FLOATS and isinstance(default, int | float):
+            return struct.unpack(_FLOATS[kind], struct.pack(_FLOATS[kind], default))[0]
         return default if kind in _PRIMITIVES else _default(named[kind], default, named)
     logical = f"{kind['type']}-{kind.get('logicalType')}"
     if logical in _READERS:
@@ -245,8 +252,12 @@ def _default(kind: Any, default: Any, named: dict[str, Any]) -> Any:
     if kind["type"] == "map":
         return {key: _default(kind["values"], item, named) for key, item in default.items()}
     if kind["type"] == "record":
-        types = {field["name"]: field["type"] for field in kind["fields"]}
-        return {key: _default(types[key], item, named) for key, item in default.items()}
+        fields = {field[_WRITTEN]: field for field in kind["fields"]}
+        inner = {name: field["default"] for name, field in fields.items() if "default" in field}
+        return {
+            fields[name]["name"]: _default(fields[name]["type"], item, named)
+            for name, item in {**inner, **default}.items()
+        }
     return default
 
 
