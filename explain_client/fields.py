@@ -111,7 +111,7 @@ FRAME_BYTES = 5
 
 def unframed(value: bytes) -> bytes:
     """A message without a schema registry's framing, where it has one."""
-    return value[FRAME_BYTES:] if value[:1] == b"\0" else value
+    return value[FRAME_BYTES:] if isinstance(value, bytes) and value[:1] == b"\0" else value
 
 
 @cache
@@ -130,10 +130,10 @@ def _decoded(value: bytes, schema: str, what: str, topic: str) -> tuple[dict[str
     except (orjson.JSONDecodeError, KeyError, TypeError):
         if value is not framed:
             raise SchemaError(
-                f"{what} in another format than JSON, probably Avro: {framed[:60]!r}; read it with an Avro deserialiser and your "
+                f"{what} in another format than JSON, probably Avro: {framed!r:.60}; read it with an Avro deserialiser and your "
                 "Schema Registry, or set the sidecar's registry.format to json"
             ) from None
-        raise SchemaError(f"not {what}: {value[:60]!r}; is this the {topic} topic?") from None
+        raise SchemaError(f"not {what}: {value!r:.60}; is this the {topic} topic?") from None
     if found != schema:
         raise SchemaError(
             f"schema {found!r}, and this explain-client reads {schema!r} here; install one of the sidecar's version"

@@ -118,7 +118,12 @@ def to_pandas(
         import pandas as pd
     except ImportError:
         raise ClientError("to_pandas needs pandas: pip install 'explain-client[pandas]'") from None
+    if of not in _PARTS:
+        raise ValueError(f"of: {of!r} is not one of {', '.join(_PARTS)}")
     found = list(messages)
+    kinds = dict.fromkeys(type(message).__name__ for message in found)
+    if len(kinds) > 1:
+        raise ValueError(f"messages: there are {' and '.join(kinds)}; give those of one kind")
     if found and not isinstance(found[0], Explanation):
         return _flat(found)
     rows_of, columns = _PARTS[of]

@@ -83,7 +83,7 @@ def control_of(value: bytes) -> Expected | Acknowledged:
         return read(Acknowledged, {"version": None, "why": ""} | data["acknowledged"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise SchemaError(
-            f"not a control message: {value[:60]!r}: {type(error).__name__}: {error}; it is "
+            f"not a control message: {value!r:.60}: {type(error).__name__}: {error}; it is "
             '{"expected": [since, until, why]} or {"acknowledged": {"partition": …, "epoch": …, "cause": …, "why": …}}'
         ) from None
 

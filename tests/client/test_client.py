@@ -123,6 +123,7 @@ def test_a_field_that_is_not_known_yet_is_ignored():
     ("value", "problem"),
     [
         (b"", "not an explanation"),
+        (None, "not an explanation: None; is this the explanations topic"),  # a tombstone
         (b"[1]", "not an explanation"),
         (b"\xff{", "not an explanation"),
         (b'{"a": 1}', "is this the explanations topic"),
@@ -417,3 +418,9 @@ def test_alarms_drifts_segments_and_challengers_are_data_frames():
     for frame in (segments, challenger):
         assert frame["value"].notna().any() and frame["value"].dtype == "float64"
     assert list(to_pandas([], of="segments").columns) == list(segments.columns)
+    with pytest.raises(ValueError, match=r"^of: 'period' is not one of importances, periods"):
+        to_pandas(driver.explanations, of="period")
+    with pytest.raises(
+        ValueError, match=r"^messages: there are Explanation and Alarm; give those of one kind"
+    ):
+        to_pandas([*driver.explanations, *driver.alarms])
