@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, islice, zip_longest
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -349,10 +350,10 @@ class Report:
     def _place(self, every: str | int | None, number: int, until: int) -> int:
         if every is None:
             return number // max(-(-len(self._blocks) // 12), FEWEST)
-        if isinstance(every, int):
-            if every < 1:
+        if not isinstance(every, str):
+            if not isinstance(every, Integral) or every < 1:
                 raise ValueError(f"every: {every}; pass a length such as '7D', or at least 1 record")
-            return number // max(round(every / 100), 1)
+            return number // max(round(int(every) / 100), 1)
         found = re.fullmatch(r"\s*(\d*)\s*(s|min|h|d|w)\s*", every, re.IGNORECASE)
         if found is None or found[1] == "0":
             raise ValueError(

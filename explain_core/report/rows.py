@@ -41,6 +41,7 @@ def source_of(data: Any, label: str | None, time: str | None) -> Source:
 
     ``label`` and ``time`` are columns; without ``time`` the only column of moments is taken, if only in ISO 8601. Empty cells are missing. Raises ``ValueError``.
     """
+    label, time = (None if column is None else str(column) for column in (label, time))
     if isinstance(data, str | Path):
         data = _file(Path(data))
     rows, total = _rows(data)
@@ -66,7 +67,8 @@ def source_of(data: Any, label: str | None, time: str | None) -> Source:
     samples = (_sample(number, *pair, time, kinds) for number, pair in enumerate(every))
     labels = [y for _, y in pairs if y is not None]
     if not labels:
-        raise ValueError(f"label: no record has {label!r}; the first has {_names(pairs)}")
+        what = "a label, but None" if label is None else repr(label)
+        raise ValueError(f"label: no record has {what}; the first has {_names(pairs)}")
     return Source(samples, total, labels, names, time is not None)
 
 
@@ -123,7 +125,10 @@ def _rows(data: Any) -> tuple[Iterator[Any], int | None]:
             raise ImportError(
                 f"watch needs pyarrow to read a {type(data).__name__}: pip install pyarrow"
             ) from None
-        table = pa.table(data)
+        try:
+            table = pa.table(data)
+        except pa.ArrowInvalid:
+            raise ValueError(f"data: a {type(data).__name__} is no table; pass a data frame") from None
         _once(table.column_names)
         return (row for batch in table.to_batches() for row in batch.to_pylist()), table.num_rows
     if isinstance(data, Mapping) or not isinstance(data, Iterable):

@@ -76,6 +76,10 @@ def watch(
     >>> print(report.drivers())  # doctest: +ELLIPSIS
     empty_server_form_handler ...
     """
+    if not explainers:
+        raise ValueError("explainers: there is none; pass at least one, such as Explainer(kind='ipfi')")
+    if isinstance(ignore, str):
+        raise ValueError(f"ignore: {ignore!r} is one string; pass a list of names")
     source = None if data is None else source_of(data, label, time)
     taught = None if initial is None else load_taught(initial)
     if taught is not None:

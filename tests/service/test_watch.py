@@ -450,6 +450,8 @@ ROWS = turning(30, 30, dated=False)
         (([], "late"), "there are no records"),
         (({"a": [1]}, "late"), "pass a data frame, the path"),
         ((["a"], "late"), "has to be a dict"),
+        (([({"a": 1.0}, None)],), "^label: no record has a label, but None; the first has a"),
+        ((pd.Series([1, 2]), "late"), "^data: a Series is no table; pass a data frame"),
         (("rows.txt", "late"), "must end in .csv"),
         (([{**ROWS[0], "a": math.inf}], "late"), "row 0: a is infinite; replace it"),
         (([{"late": 1}, {"late": 0}], "late"), "data: no record has a feature; give the columns"),
@@ -470,6 +472,21 @@ def test_what_is_wrong_with_the_records_is_said_with_the_remedy(given, says):
     data, *label, time = (*given, None) if len(given) < 3 else given
     with pytest.raises(ValueError, match=says):
         ec.watch(data, *label, time=time, **QUICK)
+
+
+def test_columns_may_have_numbers_for_names() -> None:
+    frame = pd.DataFrame([[i % 3, i % 3 > 1] for i in range(30)])
+    assert ec.watch(frame, 1, **QUICK).digest == ec.watch(frame, "1", **QUICK).digest
+
+
+def test_what_would_be_read_as_letters_or_says_nothing_is_refused(report) -> None:
+    with pytest.raises(ValueError, match=r"^ignore: 'day' is one string; pass a list"):
+        ec.watch(ROWS, "late", ignore="day")
+    with pytest.raises(ValueError, match=r"^explainers: there is none; pass at least one"):
+        ec.watch(ROWS, "late", explainers=[])
+    with pytest.raises(ValueError, match=r"^every: 500.0; pass a length such as '7D', or at least 1 record"):
+        report.periods(500.0)
+    assert report.periods(np.int64(500)) == report.periods(500)
 
 
 @pytest.mark.parametrize("model", ["mixture", "linear", linear_model.LogisticRegression()])
