@@ -85,6 +85,10 @@ def watch(
     if taught is not None:
         model, task = _of_file(taught, model, task)
     found = model_of(model, task, source, features, seed)
+    if source is not None and source.total is not None and not found.static:
+        for name in features or ():
+            if name not in source.features:
+                raise ValueError(f"features: no record has {name!r}; there are {', '.join(source.features)}")
     options = Options(
         explainers=explainers,
         features=features,

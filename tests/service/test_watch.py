@@ -482,6 +482,8 @@ def test_columns_may_have_numbers_for_names() -> None:
 def test_what_would_be_read_as_letters_or_says_nothing_is_refused(report) -> None:
     with pytest.raises(ValueError, match=r"^ignore: 'day' is one string; pass a list"):
         ec.watch(ROWS, "late", ignore="day")
+    with pytest.raises(ValueError, match=r"^features: no record has 'A'; there are a, b"):
+        ec.watch(ROWS, "late", features=["a", "A"])
     with pytest.raises(ValueError, match=r"^explainers: there is none; pass at least one"):
         ec.watch(ROWS, "late", explainers=[])
     with pytest.raises(ValueError, match=r"^every: 500.0; pass a length such as '7D', or at least 1 record"):
