@@ -254,7 +254,8 @@ class StreamExplainer:
         ``served`` is the prediction that was served for it: a number, or the probability of each label.
 
         Returns the alarms that it raises, and why the risk changed where a window ends with it: mostly nothing.
-        Raises ``ValueError`` for what is no feature, or no label; nothing has changed then, and the next record may follow.
+        Raises ``ValueError`` for what is no feature, or no label; nothing has changed then, and the next record may follow. What the model itself raises,
+        such as a linear one for a text, goes through; the stream is then of no more use.
         """
         offset = self.next_offset
         x, y = given.features(offset, x), given.label(offset, y, self.task == "regression")
@@ -383,7 +384,8 @@ class StreamExplainer:
     def predict(self, x: Row, version: str | None = None) -> Predicted:
         """The prediction for a record by the model as it is, or by a version of it, and with ``Options.reasoning`` its reasons: of labels by their codes in ``labels``.
 
-        Nothing is learnt or counted: it may be called before ``fold`` or ``fold_unlabelled``, or at any time.
+        Nothing is learnt or counted: it may be called before ``fold`` or ``fold_unlabelled``, or at any time. But features and texts that no record had yet take
+        their places in a model that learns with it, and their order decides on last digits: where digests are compared, ask of none before its record comes.
         """
         slot, x = self.slots[version or ONLY], given.features(self.next_offset, x)
         self._kinds(self.next_offset, x, slot)
