@@ -260,6 +260,11 @@ def test_what_fails_ends_the_run_with_its_message_once_and_publishes_nothing_wro
     )
     assert said.count("error: ") == 1
     assert len(line.read(line.topics["explanations"])) <= 9
+    # The remedy keeps what was learnt, and passes over the record and those behind it.
+    arguments = ["reset", "--partition", "0", "--keep", "all", "--from", "latest", "--yes"]
+    assert f"explain-sidecar {' '.join(arguments)}" in said
+    done = line.cli(*arguments, **failing).stdout
+    assert "carried over: schemas, labels, model" in done and "from offset 200" in done
 
 
 @pytest.mark.parametrize(

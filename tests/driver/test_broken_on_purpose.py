@@ -142,6 +142,9 @@ def deleted_under_way() -> list[str]:
     driver.cluster.log("records", 0).low = 45
     driver.turn(0, 20)
     driver.stop(0)
+    for reason in driver.ended:
+        assert "retention deleted records" in reason
+        assert "reset --partition 0 --keep all --yes; without --keep all a new model begins" in reason
     return driver.differences()
 
 

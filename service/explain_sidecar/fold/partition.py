@@ -330,7 +330,7 @@ class PartitionState:
         remedy = f"Correct {correct}; or name in record.features those that the model can take"
         found = FoldError(
             f"{self._topic} partition {self.partition} offset {offset}: {failed}; nothing of this record was published. {remedy}; "
-            f"or begin a new epoch behind the record: explain-sidecar reset --partition {self.partition} --from latest --yes"
+            f"or begin a new epoch behind the record and all that wait: explain-sidecar reset --partition {self.partition} --keep all --from latest --yes"
         )
         found.reason = f"{failed}. {remedy}"
         return found

@@ -24,6 +24,11 @@ REMEDIES = {
 """The remedy of each error that a retry cannot cure."""
 
 
+def kept_by_reset(partition: int | str) -> str:
+    """The command that begins a new epoch with what was learnt."""
+    return f"explain-sidecar reset --partition {partition} --keep all --yes; without --keep all a new model begins"
+
+
 class Aborted(Exception):
     """The transaction was aborted; its outputs are kept."""
 

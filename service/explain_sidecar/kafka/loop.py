@@ -29,7 +29,7 @@ from explain_sidecar.kafka.clients import (
     uncommitted_reader,
 )
 from explain_sidecar.kafka.ends import PartitionEnds
-from explain_sidecar.kafka.errors import Aborted
+from explain_sidecar.kafka.errors import Aborted, kept_by_reset
 from explain_sidecar.kafka.hidden import Readers
 from explain_sidecar.kafka.lifecycle import Held, OwnedPartition
 from explain_sidecar.kafka.member import Member
@@ -253,7 +253,7 @@ class Worker(Member[OwnedPartition]):
         owned.at_end(message.offset())  # type: ignore[arg-type]
 
     def _overtaken(self, partition: int) -> str:
-        return f"begin a new epoch: explain-sidecar reset --partition {partition} --yes"
+        return f"go on with the newest state that is whole: {kept_by_reset(partition)}"
 
     def _assigned(self, partitions: list[int]) -> None:
         if partitions and max(partitions) >= self._partitions:

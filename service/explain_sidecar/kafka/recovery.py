@@ -32,6 +32,7 @@ from explain_sidecar.fold.versions import Find
 from explain_sidecar.formats.schemas import Fetch
 from explain_sidecar.kafka.checkpoints import Location, Pointer, SnapshotReader, Undecided
 from explain_sidecar.kafka.clock import BEHIND_SECONDS, SLICE_SECONDS, Clock
+from explain_sidecar.kafka.errors import kept_by_reset
 from explain_sidecar.kafka.past import MESSAGES, Past, Read, Seen
 from explain_sidecar.kafka.reading import Superseded
 from explain_sidecar.kafka.sent import Ends
@@ -275,10 +276,7 @@ class Recovery:
             )
 
     def _remedy(self) -> str:
-        return (
-            f"To go on with the newest state that is whole: explain-sidecar reset --partition {self.partition} --keep all --yes; "
-            "without --keep all a new model begins"
-        )
+        return f"To go on with the newest state that is whole: {kept_by_reset(self.partition)}"
 
     def _without_offset(self, low: int, high: int) -> Recovered | None:
         """No committed offset: a new partition, or a group that expired while the snapshot is still there."""

@@ -11,6 +11,7 @@ from confluent_kafka.admin import TopicDescription  # type: ignore[attr-defined]
 
 from explain_sidecar.errors import UserError
 from explain_sidecar.kafka.clock import Clock
+from explain_sidecar.kafka.errors import kept_by_reset
 from explain_sidecar.kafka.topics import NO_ID, WITHOUT_IDS, Topic, Topics, same
 
 LOOK_SECONDS = 2.0
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 _LOST = {
     "topics.records": "the state is of records that are gone, and nothing of the new topic was committed. To go on with it in a new epoch, for each "
-    "partition P: explain-sidecar reset --partition P --keep all --yes; without --keep all a new model begins",
+    f"partition P: {kept_by_reset('P')}",
     "topics.checkpoints": "the snapshots are gone, so that no partition can be restored from them. Start the sidecar again: it says of a partition whether its log is enough, "
     "and what to do if it is not",
 }
