@@ -23,7 +23,7 @@ from tests.brokers import BRIEF_SESSION, WAIT_SECONDS, wait_for
 
 
 def produce(broker: Broker, topic: str, messages: list[tuple[bytes, bytes]]) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     for key, value in messages:
         producer.produce(topic, value, key, 0)
     assert producer.flush(WAIT_SECONDS) == 0

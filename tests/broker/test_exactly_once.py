@@ -244,7 +244,9 @@ def test_the_oracle_waits_for_a_transaction_and_says_which_hangs(
     line = pipeline(1)
     topic = line.topics["records"]
     line.feed([(0, b"committed")])
-    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers, "transactional.id": line.name})
+    producer = Producer(
+        {"bootstrap.servers": line.broker.bootstrap_servers, "transactional.id": line.name, "log_level": 0}
+    )
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(topic, b"undecided", partition=0)

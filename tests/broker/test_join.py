@@ -34,7 +34,9 @@ def joining(pipeline: Factory, folder: Path) -> Pipeline:
 
 def give(line: Pipeline, numbers: Sequence[int]) -> None:
     """Events a second apart, each to the partition of its number; two in three with a label, 50 s later."""
-    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers, "enable.idempotence": True})
+    producer = Producer(
+        {"bootstrap.servers": line.broker.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
+    )
     topic = line.environment["EXPLAIN_JOIN__EVENTS__TOPIC"], line.environment["EXPLAIN_JOIN__LABELS__TOPIC"]
     for n in numbers:
         event, label = {"at": 1_000 * n, "n": n}, {"at": 1_000 * n + 50_000, "label": 1}
@@ -84,7 +86,7 @@ def test_run_with_join_shows_what_is_open_on_its_topics_and_explains_what_it_joi
     pipeline: Factory, tmp_path: Path
 ) -> None:
     line = joining(pipeline, tmp_path)
-    other = Producer({"bootstrap.servers": line.broker.bootstrap_servers, "transactional.id": f"{line.name}-join-0"})  # fmt: skip
+    other = Producer({"bootstrap.servers": line.broker.bootstrap_servers, "transactional.id": f"{line.name}-join-0", "log_level": 0})  # fmt: skip
     other.init_transactions(30)
     other.begin_transaction()
     other.produce(line.topics["records"], b"{}", partition=1)
