@@ -83,6 +83,16 @@ def test_a_worker_is_stalled_by_the_silence_of_its_loop_and_ready_when_all_it_ow
     assert list(workers.waiting()) == [] and not workers.stalled(0.0)  # both have ended
 
 
+def test_a_process_that_stands_still_owns_nothing_and_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = WorkerReports(1)
+    with reporting(workers, 0) as first:
+        first(report(partition(3)))
+        assert list(workers.waiting()) == []
+        monkeypatch.setattr("explain_sidecar.http.workers.SILENT_SECONDS", 0.0)
+        assert workers.partitions == {}
+        assert [tuple(waiting) for waiting in workers.waiting()] == [(0, None, "no report", 0)]
+
+
 def test_a_worker_that_starts_again_is_waited_for_and_counters_do_not_fall() -> None:
     workers = WorkerReports(1)
     with reporting(workers, 0) as first:

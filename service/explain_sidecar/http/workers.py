@@ -81,7 +81,10 @@ class WorkerReports:
             if worker not in newest:
                 yield Waiting(worker, None, "starting", 0)
                 continue
-            report = newest[worker][1]
+            received, report = newest[worker]
+            if time.monotonic() - received > SILENT_SECONDS:
+                yield Waiting(worker, None, "no report", 0)
+                continue
             if not report.joined:
                 yield Waiting(worker, None, "joining the group", 0)
             for partition in report.partitions:
