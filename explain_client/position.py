@@ -47,5 +47,5 @@ class Position:
             return cls({int(number): PartitionPosition.from_dict(data) for number, data in partitions})
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ClientError(
-                f"not a position: {text[:60]!r}; give what Position.to_json() returned"
+                f"not a position: {text!r:.60}; give what Position.to_json() returned"
             ) from None

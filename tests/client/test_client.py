@@ -244,7 +244,7 @@ def test_a_position_survives_json():
     assert Position.from_json(position.to_json()) == position
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1}', '{"0": {"offset": 3}}'])
+@pytest.mark.parametrize("text", [None, "", "[]", "{", '{"a": 1}', '{"0": {"offset": 3}}'])
 def test_what_is_no_position_is_refused(text):
     with pytest.raises(ClientError, match="not a position"):
         Position.from_json(text)
