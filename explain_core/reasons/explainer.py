@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from explain_core.artefacts.ensemble import TreeEnsemble
@@ -71,6 +71,7 @@ class PredictionExplainer:
     ) -> None:
         if space not in get_args(Space):
             raise ValueError(f"space: {space!r} is not one of {', '.join(get_args(Space))}")
+        _rows("background", background)
         if not 1 <= len(background) <= MAX_BACKGROUND:
             raise ValueError(f"background: {len(background)} rows; give 1 to {MAX_BACKGROUND:,}")
         if most < 1:
@@ -93,10 +94,18 @@ class PredictionExplainer:
 
     def explain(self, records: Sequence[Row]) -> Reasons:
         """The reasons of the predictions of some records; they may differ in the last bits from those of each alone."""
-        return self._reasons.explain(records)
+        return self._reasons.explain(_rows("records", records))
 
     def replace(self, slot: int, x: Row) -> None:
         """Put a record in the place of a row of the background. Raises ``IndexError`` where there is no such row."""
         if not 0 <= slot < self.size:
             raise IndexError(f"slot: {slot}, and the background has the rows 0 to {self.size - 1}")
         self._reasons.replace(slot, x)
+
+
+def _rows(name: str, rows: Sequence[Row]) -> Sequence[Row]:
+    if not hasattr(rows, "__len__") or not all(isinstance(row, Mapping) for row in rows):
+        raise ValueError(
+            f"{name}: a {type(rows).__name__} is no list of dicts; of a data frame pass to_dict('records'), of one record [record]"
+        )
+    return rows

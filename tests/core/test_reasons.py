@@ -5,6 +5,7 @@ import math
 import numbers
 
 import numpy as np
+import pandas as pd
 import pytest
 from river import compose, forest, linear_model, preprocessing, tree
 
@@ -332,6 +333,10 @@ def test_the_top_reasons_are_those_of_the_most_probable_label_unless_one_is_name
     ("settings", "words"),
     [
         ({"background": []}, "background: 0 rows; give 1 to 10,000"),
+        (
+            {"background": pd.DataFrame({"a": [1.0]})},
+            "background: a DataFrame is no list of dicts; of a data frame pass",
+        ),
         ({"background": [{}] * (module.MAX_BACKGROUND + 1)}, "background: 10001 rows"),
         ({"space": "odds"}, "space: 'odds' is not one of prediction, margin"),
         ({"space": "margin"}, "space: margin, and function has none that is known"),
@@ -342,6 +347,11 @@ def test_the_top_reasons_are_those_of_the_most_probable_label_unless_one_is_name
 def test_what_cannot_be_explained_is_refused_with_the_remedy(settings, words):
     with pytest.raises(ValueError, match=words):
         PredictionExplainer(product, **{"background": [{}], "task": "regression"} | settings)
+
+
+def test_one_record_is_no_list_of_records():
+    with pytest.raises(ValueError, match=r"records: a dict is no list of dicts; .* of one record \[record\]"):
+        PredictionExplainer(product, [{}], task="regression").explain({"a": 1.0})
 
 
 def test_a_background_that_takes_too_much_memory_is_refused_with_one_that_does_not(tmp_path, monkeypatch):
