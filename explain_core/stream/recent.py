@@ -154,7 +154,7 @@ class Recent(Part):
         number = 2 * self._attributions
         self._attributions += 1
         if cut - begin < 2 or end - cut < 2:
-            problem = f"not computed: of the records before the onset at offset {asked.onset} too few are kept; raise drift.window"
+            problem = f"not computed: of the records before the onset at offset {asked.onset} too few are kept; a wider window keeps more"
             sides = _side(number, rows, others), _side(number + 1, rows, others)
             return RiskChanged(*sides, alarm, None, None, problem)
         before, since = rows.take(range(begin, cut)), rows.take(range(cut, end))

@@ -119,7 +119,7 @@ def test_where_too_few_records_are_kept_the_answer_says_so():
     (drift,) = read(outputs, "drift", Drift)
     assert drift.change is None
     assert drift.sentence.startswith("not computed: of the records before the onset at offset 10")
-    assert drift.sentence.endswith("too few are kept; raise drift.window")
+    assert drift.sentence.endswith("too few are kept; a wider window keeps more")
     assert drift.target.records <= 22
 
 

@@ -133,7 +133,10 @@ def _load(factory: str, known: Sequence[str], seed: int) -> tuple[Model, str]:
         with suppress(UserError):
             return _load(factory, [loss], seed)
     task: Any = "regression" if losses.get(last).task == "regression" else "binary"
-    return load_model(ModelSettings(factory=factory, static=True, task=task), seed), last
+    try:
+        return load_model(ModelSettings(factory=factory, static=True, task=task), seed), last
+    except UserError as error:
+        raise UserError(re.sub("^model.factory: ", "--model: ", str(error))) from None
 
 
 def _groups(groups: Sequence[str]) -> dict[str, list[str]]:
