@@ -83,10 +83,15 @@ def on_kafka(broker: Broker, unique_name: Name) -> Topic:
 
 
 @pytest.fixture
-def topic(unique_name: Name, monkeypatch: pytest.MonkeyPatch) -> Topic:
-    """In memory."""
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     cluster = Cluster()
     alone(monkeypatch, cluster)
+    return cluster
+
+
+@pytest.fixture
+def topic(unique_name: Name, cluster: Cluster) -> Topic:
+    """In memory."""
     return Topic(kafka_in(cluster), "memory:9092", unique_name("explanations"))
 
 
@@ -139,19 +144,20 @@ def test_a_position_goes_on_where_it_was_and_knows_the_chain(topic: Topic) -> No
         topic.read(start=stream.position)
 
 
-def test_it_starts_at_the_end_or_at_the_time_of_publishing(on_kafka: Topic) -> None:
+def test_it_starts_at_the_end_or_at_the_time_of_publishing(topic: Topic, cluster: Cluster) -> None:
     sent = explained(0, 6)
-    on_kafka.write(0, sent[:2], commit=False)  # nobody is given these
-    on_kafka.write(0, sent[:3])
-    assert on_kafka.read(start="latest") == []
-    with Explanations(on_kafka.servers, on_kafka.name, start="latest") as stream:
-        between = datetime.now(UTC) + timedelta(milliseconds=1)
-        on_kafka.producer.poll(0.01)
-        on_kafka.write(0, sent[3:])
+    topic.write(0, sent[:2], commit=False)  # nobody is given these
+    topic.write(0, sent[:3])
+    assert topic.read(start="latest") == []
+    with Explanations(topic.servers, topic.name, start="latest") as stream:
+        cluster.clock.sleep(1)
+        between = datetime.fromtimestamp(cluster.clock.time(), UTC)
+        topic.write(0, sent[3:])
         assert [message.raw for message in itertools.islice(stream, 3)] == sent[3:]
-    assert on_kafka.read(start=between) == sent[3:]
-    assert on_kafka.read(start=timedelta(hours=1)) == sent
-    assert on_kafka.read(start=datetime.now(UTC) + timedelta(hours=1)) == []
+    assert topic.read(start=between) == sent[3:]
+    assert topic.read(start=datetime.now(UTC) - between) == sent[3:]
+    assert topic.read(start=datetime.now(UTC) - between + timedelta(hours=1)) == sent
+    assert topic.read(start=between + timedelta(hours=1)) == []
 
 
 def test_a_broken_chain_is_raised_or_logged_or_left_alone(
@@ -170,22 +176,22 @@ def test_a_broken_chain_is_raised_or_logged_or_left_alone(
 
 
 def test_a_group_gets_again_what_the_body_did_not_finish_and_still_verifies(
-    on_kafka: Topic, unique_name: Name
+    topic: Topic, unique_name: Name
 ) -> None:
     sent, group = explained(0, 8), unique_name("group")
-    on_kafka.write(0, sent[:5])
+    topic.write(0, sent[:5])
     with (
         pytest.raises(ZeroDivisionError),
-        Explanations(on_kafka.servers, on_kafka.name, follow=False, group_id=group) as stream,
+        Explanations(topic.servers, topic.name, follow=False, group_id=group) as stream,
     ):
         for message in stream:
             if message.seq == 3:
                 raise ZeroDivisionError
-    assert on_kafka.read(group_id=group) == sent[3:5]
-    assert on_kafka.read(group_id=group) == []
-    on_kafka.write(0, sent[6:])
+    assert topic.read(group_id=group) == sent[3:5]
+    assert topic.read(group_id=group) == []
+    topic.write(0, sent[6:])
     with pytest.raises(ChainError, match="seq 6: 1 messages are missing"):
-        on_kafka.read(group_id=group)
+        topic.read(group_id=group)
 
 
 def test_the_latest_is_found_behind_aborted_messages_and_the_window_has_its_records(topic: Topic) -> None:
@@ -361,11 +367,13 @@ def test_installed_alone_it_reads_beside_a_foreign_package_named_service(
     foreign.mkdir()
     (foreign / "__init__.py").write_text("name = 'foreign'")
     code = f"""
-import explain_sidecar, explain_client, sys
+import datetime, explain_sidecar, explain_client, sys
 from importlib.metadata import distributions
 print(sorted(found.name for found in distributions()), explain_sidecar.name, sys.modules.keys() & {{"pydantic", "numpy", "explain_core"}})
-with explain_client.Explanations({on_kafka.servers!r}, {on_kafka.name!r}, follow=False) as stream:
-    print([explanation.seq for explanation in stream])
+for _ in range(2):
+    ago = datetime.timedelta(hours=1)
+    with explain_client.Explanations({on_kafka.servers!r}, {on_kafka.name!r}, follow=False, group_id={on_kafka.name!r}, start=ago) as stream:
+        print([explanation.seq for explanation in stream])
 try:
     explain_client.to_pandas([])
 except explain_client.ClientError as error:
@@ -375,5 +383,6 @@ except explain_client.ClientError as error:
     assert done.stdout.splitlines() == [
         "['confluent-kafka', 'explain-client', 'orjson', 'setuptools'] foreign set()",
         "[0, 1, 2]",
+        "[]",
         "to_pandas needs pandas: pip install 'explain-client[pandas]'",
     ], done.stderr
