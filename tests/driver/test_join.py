@@ -8,11 +8,13 @@ from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
+from confluent_kafka.admin import AdminClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from explain_sidecar.join.pace import Pace
 from explain_sidecar.kafka.clock import Clock
+from explain_sidecar.kafka.ends import PartitionEnds
 from tests.driver import faults
 from tests.driver.faults import PRODUCER, Moment, at
 from tests.driver.join import EVENTS, LABELS, WAIT, Given, JoinDriver
@@ -241,7 +243,8 @@ def test_a_backlog_is_merged_by_event_time_across_partitions_and_workers(workers
 
 def test_nothing_is_taken_in_before_the_other_workers_partitions_are_known() -> None:
     nobody = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "app", "log_level": 0})
-    pace = Pace(SKEW / 1000, nobody, EVENTS, 3, Clock())
+    ends = PartitionEnds(AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}))
+    pace = Pace(SKEW / 1000, nobody, ends, [EVENTS], 3, Clock())
     limit = pace.limit([])
     nobody.close()
     assert limit is not None and limit < -(2**62)
@@ -260,6 +263,31 @@ def test_a_partition_that_nobody_feeds_and_one_whose_worker_is_killed_do_not_hol
         driver.turn(turn % 2)
         driver.cluster.clock.sleep(0.02)
     driver.kill(1)
+    driver.finish()
+    assert driver.committed() == driver.ends() and driver.ended == []
+    assert back_in_time(driver) <= SKEW
+
+
+def test_a_backlog_that_came_after_its_partition_was_drained_holds_the_others() -> None:
+    def give(partition: int, moments: range) -> None:
+        for n in moments:
+            at = 1_000 + 500 * n
+            driver.give(partition, [Given(f"{partition}-{n}", at), Given(f"{partition}-{n}", at, 1)])
+
+    driver = keyed(2)
+    for slot in range(2):
+        give(slot, range(20))
+        driver.start(slot)
+    for turn in range(200):
+        driver.turn(turn % 2)
+        driver.cluster.clock.sleep(0.02)
+    assert driver.committed() == driver.ends()
+    driver.kill(1)
+    for partition in (1, 0):
+        give(partition, range(20, 300))
+        for _ in range(20):  # the group has yet to notice that nobody takes in the other partition
+            driver.turn(0)
+            driver.cluster.clock.sleep(0.02)
     driver.finish()
     assert driver.committed() == driver.ends() and driver.ended == []
     assert back_in_time(driver) <= SKEW

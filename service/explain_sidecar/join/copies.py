@@ -16,8 +16,9 @@ from explain_sidecar.join.partitioner import partition_of
 from explain_sidecar.join.stage import JoinStage, Open
 from explain_sidecar.join.topics import join_settings, prepare
 from explain_sidecar.join.turns import BEGIN, Queue
-from explain_sidecar.kafka.clients import KAFKA, Kafka
+from explain_sidecar.kafka.clients import KAFKA, Kafka, admin_client
 from explain_sidecar.kafka.clock import SLICE_SECONDS
+from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.kafka.headers import offset_of
 from explain_sidecar.kafka.member import Member
 from explain_sidecar.kafka.report import Report
@@ -91,8 +92,9 @@ class CopiedPartition(Paced):
         return self._time
 
     @property
-    def drained(self) -> bool:
-        return self.queue.at_end and not self.queue
+    def drained(self) -> Sequence[int]:
+        end = self.queue.drained
+        return () if end is None else [end]
 
     def take_in(self, until: int | None = None) -> list[Sent] | None:
         at = self.next_time
@@ -126,7 +128,10 @@ class Copier(PacedMember[CopiedPartition]):
         watched = {setting: self._source, "join": self._target}
         super().__init__(own, slot, alive, kafka, topics, known=watched, totals=Totals(own.topics))
         self._backlog: Mapping[int, int] | None = None
-        self._others = self._keep_pace(min(stage.join.max_skew, stage.join.wait / 4), self._source)
+        ends = PartitionEnds(admin_client(stage, topics.errors, kafka), kafka.clock.monotonic)
+        self._others = self._keep_pace(
+            min(stage.join.max_skew, stage.join.wait / 4), ends, self._source.partitions
+        )
 
     @property
     def behind(self) -> bool:

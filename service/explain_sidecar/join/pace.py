@@ -11,15 +11,12 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from explain_sidecar.join.turns import BEGIN
 from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
 from explain_sidecar.kafka.commits import Owned
+from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.kafka.errors import Aborted
 from explain_sidecar.kafka.member import MAX_BATCH, Member
-from explain_sidecar.kafka.topics import Topic
 
 ASK_SECONDS = 0.5
 """How often the other workers' partitions are asked for, where one of this worker's waits for them."""
-
-DRAINED = "drained"
-"""Told of a partition without a backlog."""
 
 
 class Paced(Owned):
@@ -45,8 +42,8 @@ class Paced(Owned):
 
     @property
     @abstractmethod
-    def drained(self) -> bool:
-        """Whether its input has come to its end, and nothing of it waits."""
+    def drained(self) -> Sequence[int]:
+        """Where its inputs end, if all that is before has been taken in; else nothing."""
 
     @abstractmethod
     def take_in(self, until: int | None = None) -> Sequence[Any] | None:
@@ -61,9 +58,12 @@ class Paced(Owned):
 
     @property
     def standing(self) -> int | None:
-        """The time of the next record, or of the last one where the next is not known; None without a backlog."""
-        if self.drained:
-            return None
+        """``_place``; None without a backlog."""
+        return None if self.drained else self._place
+
+    @property
+    def _place(self) -> int:
+        """The time of the next record, or of the last one where the next is not known."""
         following = self.next_time
         known = self.time if following in (None, BEGIN) else following
         return BEGIN if known is None else known
@@ -84,7 +84,8 @@ class Paced(Owned):
         self._told = self._tell
 
     def _telling(self) -> str:
-        return DRAINED if self.standing is None else str(self.standing)
+        """How far it is, and where its inputs end if it is drained: what comes behind that is a backlog again, whoever is to take it in."""
+        return " ".join(map(str, (self._place, *self.drained)))
 
 
 P = TypeVar("P", bound=Paced)
@@ -96,12 +97,20 @@ class Pace:
     Each worker tells, beside the offset that it commits, how far each of its partitions is. A partition without a backlog holds nobody back.
     """
 
-    def __init__(self, skew: float, group: Consumer, topic: str, partitions: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        skew: float,
+        group: Consumer,
+        ends: PartitionEnds,
+        topics: Sequence[str],
+        partitions: int,
+        clock: Clock,
+    ) -> None:
         self._skew = round(skew * 1000)
         self.step = self._skew // 100
         """How far a partition of a worker may pass another one's turn, so that it takes in more than a record at a time."""
-        self._group = group
-        self._topic = topic
+        self._group, self._ends = group, ends
+        self._topics = topics
         self._partitions = partitions
         self._clock = clock
         self._asked = -ASK_SECONDS
@@ -127,19 +136,27 @@ class Pace:
         if now - self._asked < ASK_SECONDS:
             return
         self._asked = now
-        places = [TopicPartition(self._topic, partition) for partition in sorted(others)]
+        places = [TopicPartition(self._topics[0], partition) for partition in sorted(others)]
         try:
             found = self._group.committed(places, timeout=ASK_SECONDS)
         except KafkaException:  # such as a transaction that is just being committed
             return
-        self._others = {place.partition: _standing(place.metadata or "") for place in found}
         self.committed = {place.partition: place.offset for place in found}
+        told = {place.partition: _numbers(place.metadata or "") for place in found}
+        drained = {partition: ends for partition, (_, *ends) in told.items() if ends}
+        known = [self._ends.last_stable(topic, drained) for topic in self._topics]
+        self._others = {
+            partition: None if drained.get(partition) == [end.get(partition) for end in known] else at
+            for partition, (at, *_) in told.items()
+        }
 
 
-def _standing(told: str) -> int | None:
-    if told == DRAINED:
-        return None
-    return int(told) if told.removeprefix("-").isdigit() else BEGIN
+def _numbers(told: str) -> list[int]:
+    """What ``Paced.tell`` says; the beginning where nothing was told, or by a version that told otherwise."""
+    try:
+        return [int(number) for number in told.split()] or [BEGIN]
+    except ValueError:
+        return [BEGIN]
 
 
 class PacedMember(Member[P]):
@@ -153,9 +170,9 @@ class PacedMember(Member[P]):
     def _publish(self, partition: int, published: Sequence[Any]) -> None:
         """What a record of a partition publishes. Raises ``Aborted``."""
 
-    def _keep_pace(self, skew: float, topic: Topic) -> Pace:
-        """Take in records in the order of their times, of all partitions of the topic."""
-        self._pace = Pace(skew, self._consumer, topic.name, topic.partitions, self._clock)
+    def _keep_pace(self, skew: float, ends: PartitionEnds, partitions: int) -> Pace:
+        """Take in records in the order of their times, of all partitions of the inputs."""
+        self._pace = Pace(skew, self._consumer, ends, [*self._inputs], partitions, self._clock)
         return self._pace
 
     def _take_in_waiting(self) -> None:

@@ -132,7 +132,7 @@ class JoinPartition(Paced):
         return None if self._joiner is None else self._joiner.progress.time
 
     @property
-    def drained(self) -> bool:
+    def drained(self) -> Sequence[int]:
         return self.turns.drained
 
     def flow(self, group: Consumer) -> None:

@@ -102,7 +102,7 @@ class JoinStage(PacedMember[JoinPartition]):
         ends = PartitionEnds(admin_client(stage, topics.errors, kafka), kafka.clock.monotonic)
         self._readers = Readers(stage, ends, self._written, kafka.clock, replayed=False)
         if stage.join.merges:
-            self._keep_pace(stage.join.max_skew, known.events)
+            self._keep_pace(stage.join.max_skew, ends, known.events.partitions)
 
     def report(self, alive_at: float) -> Report:
         """What this worker is doing; for another thread."""

@@ -72,6 +72,11 @@ class Queue(Generic[T]):
         """There is nothing more before this offset (the last records may have been control records)."""
         self.at_end, self._end = True, offset_of(message)
 
+    @property
+    def drained(self) -> int | None:
+        """Where the input ends, if nothing of it waits."""
+        return self._end if self.at_end and not self else None
+
     def reached(self, offset: int, wanted: int) -> bool:
         """Whether the input, processed up to ``offset``, has come to an end."""
         return offset >= wanted or (not self._waiting and self._end >= wanted)
@@ -136,9 +141,10 @@ class Turns:
         return all(queue.reached(*at) for queue, *at in zip(self._queues, offsets, ends, strict=True))
 
     @property
-    def drained(self) -> bool:
-        """Whether both inputs have come to their ends, and nothing of them waits."""
-        return all(queue.at_end and not queue for queue in self._queues)
+    def drained(self) -> Sequence[int]:
+        """Where both inputs end, if nothing of them waits; else nothing."""
+        ends = [queue.drained for queue in self._queues]
+        return [end for end in ends if end is not None] if None not in ends else ()
 
     def whose(self, leaps: Callable[[int], bool]) -> tuple[int, int] | None:
         """The time and the input of the record whose turn it is; None where the other input must come first.
