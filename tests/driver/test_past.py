@@ -244,6 +244,20 @@ def test_a_partition_whose_fetch_stalls_is_fetched_anew_without_touching_the_oth
     assert driver.differences() == []
 
 
+def test_a_partition_that_waits_behind_an_open_transaction_says_so_at_once() -> None:
+    driver = deepcopy(killed()[0])
+    driver.lose()
+    driver.cluster.log("explanations", 0).append(Entry(b"", b"", (), 0), "of another program")
+    running = driver.start()
+    driver.turn(0, 20)
+    assert running.worker is not None
+    (waits,) = running.worker.report(0.0).partitions  # type: ignore[attr-defined]
+    assert waits.phase == "waiting" and "explanations partition 0: another program" in waits.reason
+    driver.cluster.log("explanations", 0).end("of another program", False, 0)
+    driver.finish()
+    assert driver.ended == [] == driver.differences()
+
+
 RARE = {"checkpoint": {**TINY["checkpoint"], "max_replay_seconds": 1e6, "max_age": 1e6}}
 
 

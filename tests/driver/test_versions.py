@@ -141,9 +141,9 @@ def test_a_partition_waits_for_its_version_while_the_others_go_on(
     assert driver.committed() == [5, 25]
     assert "held until the model's version 'v3' can be loaded" in caplog.text
     report = running.worker.report(0.0)  # type: ignore[union-attr]
-    assert [(partition.partition, partition.phase) for partition in report.partitions] == [
-        (0, "held"),
-        (1, "running"),
+    assert [(partition.phase, partition.reason) for partition in report.partitions] == [
+        ("held", "until the model's version 'v3' can be loaded"),
+        ("running", ""),
     ]
     driver.stop(0)  # in order, with a snapshot
     write(tmp_path, "v3")

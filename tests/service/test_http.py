@@ -88,6 +88,8 @@ def test_a_process_that_stands_still_owns_nothing_and_is_not_ready(monkeypatch: 
     with reporting(workers, 0) as first:
         first(report(partition(3)))
         assert list(workers.waiting()) == []
+        first(report(replace(partition(3), phase="waiting", reason="a transaction is open")))
+        assert [waiting.phase for waiting in workers.waiting()] == ["waiting: a transaction is open"]
         monkeypatch.setattr("explain_sidecar.http.workers.SILENT_SECONDS", 0.0)
         assert workers.partitions == {}
         assert [tuple(waiting) for waiting in workers.waiting()] == [(0, None, "no report", 0)]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from explain_sidecar.kafka.report import PartitionReport, Report, decode
+from explain_sidecar.kafka.report import JoinReport, PartitionReport, Report, decode
 
 SILENT_SECONDS = 10.0
 """A process that has not reported for as long as the session timeout no longer owns what it owned."""
@@ -89,13 +89,13 @@ class WorkerReports:
                 yield Waiting(worker, None, "joining the group", 0)
             for partition in report.partitions:
                 if partition.phase != "running":
-                    yield Waiting(worker, partition.partition, partition.phase, partition.replay_left)
+                    yield Waiting(worker, partition.partition, _words(partition), partition.replay_left)
             for hidden in report.hidden:
                 words = f"readers of {hidden.topic} stand still at offset {hidden.offset} of {hidden.end}: {hidden.whose}"
                 yield Waiting(worker, hidden.partition, words, 0)
             for joins in report.join:
                 if joins.phase != "running":
-                    yield Waiting(worker, joins.partition, joins.phase, joins.restore_left)
+                    yield Waiting(worker, joins.partition, _words(joins), joins.restore_left)
 
     @property
     def _alive(self) -> dict[int, float]:
@@ -113,3 +113,7 @@ class WorkerReports:
             self._past.append(replace(self._newest.pop(worker)[1], partitions=[], join=[], hidden=[]))
         if self._started.get(worker) == started:
             del self._started[worker]
+
+
+def _words(waits: PartitionReport | JoinReport) -> str:
+    return f"{waits.phase}: {waits.reason}" if waits.reason else waits.phase

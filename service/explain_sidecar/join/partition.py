@@ -90,7 +90,7 @@ class JoinPartition(Paced):
         self._restoring_since = self.since
         self._who = f"{cluster.topics[EVENTS]} partition {partition}"
         self._extra = {"partition": partition, "offset": None}
-        self._delay = ""
+        self.delay = ""
         self._behind_until: float | None = None
         self._local: Rocks | None = None
         self._committed = [-1, -1]
@@ -153,8 +153,8 @@ class JoinPartition(Paced):
             self.phase = "waiting"
 
     def _delayed(self, reason: str) -> None:
-        if reason != self._delay:
-            self._delay = reason
+        if reason != self.delay:
+            self.delay = reason
             log.info("waiting: %s", reason, extra=self._extra)
 
     def _wait(self) -> None:

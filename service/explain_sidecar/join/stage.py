@@ -115,6 +115,7 @@ class JoinStage(PacedMember[JoinPartition]):
                     partition.restore_left,
                     partition.counts.by_name(),
                     partition.ahead / 1000,
+                    partition.delay if partition.phase == "waiting" else "",
                 )
                 for partition in list(self._owned.values())
             ],

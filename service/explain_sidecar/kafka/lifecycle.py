@@ -108,6 +108,13 @@ class OwnedPartition:
             return 0
         return max(0, self._target.end - self.state.next_offset)
 
+    @property
+    def reason(self) -> str:
+        """Why it does not go on; empty where it does."""
+        if self.held is not None:
+            return f"until the model's version {self.held!r} can be loaded"
+        return self._recovery.delay if self.phase == "waiting" else ""
+
     def reached(self, offset: int) -> bool:
         """Whether everything before an offset has been folded and is no replay."""
         position = self.position

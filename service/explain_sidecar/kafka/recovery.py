@@ -136,7 +136,8 @@ class Recovery:
         self._problem = ""
         self._retry_until: float | None = None
         self._behind_until: float | None = None
-        self._delay = ""
+        self.delay = ""
+        """Why it waits, since the last answer that does not do."""
         self._topic = cluster.settings.topics.records
         self._who = f"{self._topic} partition {partition}"
         self._extra = {"partition": partition, "offset": None}
@@ -240,8 +241,8 @@ class Recovery:
 
     def _delayed(self, reason: str) -> None:
         """Kafka cannot answer yet; the next slice retries."""
-        if reason != self._delay:
-            self._delay = reason
+        if reason != self.delay:
+            self.delay = reason
             log.info("waiting: %s", reason, extra=self._extra)
 
     def _check_log(self, pointer: Pointer, target: Target, low: int, high: int) -> None:

@@ -32,7 +32,7 @@ class PartitionReport:
     """A partition that the worker owns, at its last commit.
 
     ``metrics`` has what ``explain_sidecar.fold.metrics`` declares, by name. ``since`` is when the group gave it, on the monotonic clock that the processes of a machine share. ``folded_at`` is
-    Kafka's time of the newest record folded here, in ms since 1970. ``explanation`` and ``drift`` are the newest messages that this worker published.
+    Kafka's time of the newest record folded here, in ms since 1970. ``reason`` says why it does not go on. ``explanation`` and ``drift`` are the newest messages that this worker published.
     """
 
     partition: int
@@ -47,6 +47,7 @@ class PartitionReport:
     snapshot_at: float
     explanation: dict[str, Any] | None
     drift: dict[str, Any] | None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class JoinReport:
     restore_left: int
     counts: dict[str, int]
     ahead_seconds: float = 0.0
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,7 @@ def partition_report(
         snapshot_at=owned.stored_at,
         explanation=_as_it_is(totals.explanations.get(owned.partition), read),
         drift=_as_it_is(totals.drift.get(owned.partition), read),
+        reason=owned.reason,
     )
 
 
