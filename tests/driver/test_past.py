@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from explain_sidecar.kafka.checkpoints import Pointer
 from explain_sidecar.settings import Settings
 from tests.driver import faults
 from tests.driver.driver import AWAY_SECONDS, OUTPUTS, TINY, Driver, values
@@ -259,6 +260,22 @@ def test_a_partition_that_waits_behind_an_open_transaction_says_so_at_once() -> 
 
 
 RARE = {"checkpoint": {**TINY["checkpoint"], "max_replay_seconds": 1e6, "max_age": 1e6}}
+
+
+def test_a_worker_that_retention_overtakes_stores_what_it_has_learnt() -> None:
+    driver = Driver(Settings(**TINY | RARE))
+    for partition in range(2):
+        driver.feed(partition, values(RECORDS))
+    driver.start()
+    while driver.committed() != driver.ends():
+        driver.turn(0)
+    driver.feed(0, values(10, 1))
+    driver.cluster.log("records", 0).low = RECORDS + 5
+    driver.turn(0, 20)
+    (reason,) = driver.ended
+    assert "retention deleted records" in reason
+    pointers = [Pointer.decode(metadata) for _, metadata in driver.positions().values()]
+    assert [pointer and pointer.next_offset for pointer in pointers] == [RECORDS, RECORDS]
 
 
 def behind_its_snapshot(**settings: Any) -> Driver:

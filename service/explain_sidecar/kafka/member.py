@@ -212,6 +212,7 @@ class Member(Committer[P]):
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             self._watch.confirm(self._watch.ask())  # a topic that was created again is shorter
             remedy = self._overtaken(partition)
+            self._save_all()
             raise UserError(
                 f"{topic} partition {partition}: {error.str()}: retention deleted records before they were folded; "
                 f"give the topic a longer retention, and {remedy}"
@@ -343,8 +344,8 @@ class Member(Committer[P]):
         except Exception as error:
             log.debug("leaving the group: %s", error)
 
-    def _finish(self) -> None:
-        """Commit with a snapshot of every partition, and leave the group."""
+    def _save_all(self) -> None:
+        """Commit with a snapshot of every partition."""
         for _ in range(20):
             try:
                 self._commit(self._owned.values())
@@ -352,6 +353,10 @@ class Member(Committer[P]):
             except Aborted:
                 self._consumer.poll(0.05)
                 self._raise_failure()
+
+    def _finish(self) -> None:
+        """Commit what there is, and leave the group."""
+        self._save_all()
         self._consumer.close()
         self._raise_failure()
 
