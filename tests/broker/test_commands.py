@@ -185,19 +185,6 @@ def test_the_supervisor_starts_what_is_killed_again_stops_its_workers_in_order_a
     line.verify()
 
 
-def test_a_worker_that_is_killed_too_often_ends_the_run_in_words(pipeline: Factory) -> None:
-    line = pipeline(1, EXPLAIN_WORKERS__RESTARTS="1")
-    supervisor = Process(["-m", "explain_sidecar.cli", "run"], line.environment)
-    for starts in (1, 2):
-        line.wait_for(lambda: supervisor.log().count("running from") >= starts)  # noqa: B023
-        workers_of(supervisor)[0].kill()
-    assert supervisor.wait(60) == 1, supervisor.log()
-    assert (
-        "error: worker 0 was ended by signal 9, as by a machine that is out of memory, 2 times within 10 minutes, "
-        "and workers.restarts is 1; the others were stopped, start the sidecar again: nothing is lost"
-    ) in supervisor.log()
-
-
 def test_a_worker_ends_with_its_supervisor_though_it_waits_for_a_broker_that_is_silent(
     memory: Factory,
 ) -> None:
@@ -437,31 +424,16 @@ def test_tail_and_the_alertmanager_tell_each_story_once_alike_with_its_cause_and
     assert "known partition 0 offset" in known.stderr and "not a control message" in known.stderr
 
 
-def test_the_new_group_protocol_gives_the_same_stream_survives_a_kill_and_a_reset(pipeline: Factory) -> None:
-    line = pipeline(2, EXPLAIN_KAFKA__GROUP_PROTOCOL="consumer")
-    line.feed(mixed_records(2, 400))
+@pytest.mark.parametrize("instance", ["", "stable"])
+def test_the_new_group_protocol_gives_the_same_stream_and_no_name_waits_for_the_end_of_a_dead_process_session(
+    pipeline: Factory, instance: str
+) -> None:
+    """Of one that nobody supervised, and of a worker that is killed."""
+    line = pipeline(2, EXPLAIN_KAFKA__GROUP_PROTOCOL="consumer", EXPLAIN_KAFKA__GROUP_INSTANCE_ID=instance)
+    line.feed(mixed_records(2, 100))
     found = json.loads(line.cli("check", "--json").stdout)["checks"]
     (session,) = [check for check in found if check["what"] == "group protocol"]
     assert "an instance that dies wait for 45 s" in session["detail"]
-    supervisor = Process(["-m", "explain_sidecar.cli", "run", "--workers", "2"], line.environment)
-    line.wait_for(lambda: set(re.findall(r"running from .* worker=(\d)", supervisor.log())) == {"0", "1"})
-    workers_of(supervisor)[0].kill()
-    line.feed(mixed_records(2, 400, seed=1))
-    line.wait_for(line.folded, seconds=44)  # less than the brokers' 45 s
-    log = supervisor.log()
-    assert "stays a member" not in log and "could not be freed" not in log
-    supervisor.signal(signal.SIGTERM)
-    assert supervisor.wait() == 0, supervisor.log()
-    line.verify()
-    assert "done" in line.cli("reset", "--partition", "0", "--yes").stdout
-
-
-@pytest.mark.parametrize("instance", ["", "stable"])
-def test_what_a_dead_process_holds_under_a_workers_name_is_free_before_its_session_ends(
-    pipeline: Factory, instance: str
-) -> None:
-    line = pipeline(2, EXPLAIN_KAFKA__GROUP_PROTOCOL="consumer", EXPLAIN_KAFKA__GROUP_INSTANCE_ID=instance)
-    line.feed(mixed_records(2, 100))
     holds = """
 import os, signal, sys
 from explain_sidecar.kafka.clients import group_consumer, ErrorLog
@@ -475,13 +447,20 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     dead = subprocess.run([sys.executable, "-c", holds], env=worker_environment() | line.environment)
     assert dead.returncode == -signal.SIGKILL
-    supervisor = Process(["-m", "explain_sidecar.cli", "run", "--workers", "1"], line.environment)
-    line.wait_for(line.folded)
+    supervisor = Process(["-m", "explain_sidecar.cli", "run", "--workers", "2"], line.environment)
+    line.wait_for(lambda: set(re.findall(r"running from .* worker=(\d)", supervisor.log())) == {"0", "1"})
     log = supervisor.log()
     if instance:  # Kafka refuses a second one, whose end frees the name
         assert log.count("is started again") == 1, log
     else:
         assert "was a member of its group twice" in log
+    workers_of(supervisor)[0].kill()
+    line.feed(mixed_records(2, 400, seed=1))
+    line.wait_for(line.folded, seconds=44)  # less than the brokers' 45 s
+    log = supervisor.log()
+    assert "stays a member" not in log and "could not be freed" not in log
     supervisor.signal(signal.SIGTERM)
     assert supervisor.wait() == 0, supervisor.log()
     line.verify()
+    if not instance:  # whose membership would outlast the stop
+        assert "done" in line.cli("reset", "--partition", "0", "--yes").stdout

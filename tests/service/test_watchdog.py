@@ -12,6 +12,7 @@ from explain_sidecar import worker
 from explain_sidecar.commands import supervisor
 from explain_sidecar.errors import UserError
 from explain_sidecar.forks import Fork, Forks
+from explain_sidecar.kafka import operators
 from explain_sidecar.settings import Settings
 
 HANGS = """
@@ -85,19 +86,20 @@ def test_a_loop_that_lives_but_gets_no_answer_stops_with_a_message(
 
 
 class Child:
-    """A process in place of a worker's."""
+    """A process in place of a worker's; it seems to run when it is looked at first, even where it has ended."""
 
     def __init__(self, code: str) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
-        self.pid, self.poll, self.send_signal = (
-            self._process.pid,
-            self._process.poll,
-            self._process.send_signal,
-        )
+        self.pid, self.send_signal, self._looked = self._process.pid, self._process.send_signal, False
         assert self._process.stdout is not None
-        self._process.stdout.readline()
+        if not self._process.stdout.readline():
+            self._process.wait()
+
+    def poll(self) -> int | None:
+        looked, self._looked = self._looked, True
+        return self._process.poll() if looked else None
 
 
 class Children(Forks):
@@ -109,9 +111,9 @@ class Children(Forks):
         return self._forks[-1]
 
 
-def supervised(*codes: str) -> int:
+def supervised(*codes: str, restarts: int = 0) -> int:
     """The status of a supervisor whose workers run this code."""
-    settings = Settings(workers={"restarts": 0})
+    settings = Settings(workers={"restarts": restarts})
     return supervisor.Supervisor(
         settings, None, None, [("fold", slot) for slot in range(len(codes))], False, Children(list(codes))
     ).run()
@@ -123,6 +125,19 @@ def test_a_worker_that_does_not_stop_is_killed(
     monkeypatch.setattr(supervisor, "KILL_SECONDS", 0.1)
     assert supervised(DEAF, "raise SystemExit(3)") == 1  # which stops the other
     assert "worker 0 was ended by signal 9" in capsys.readouterr().err
+
+
+def test_a_worker_that_is_killed_too_often_ends_the_run_in_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    released: list[int] = []
+    monkeypatch.setattr(operators, "release", lambda settings, slot: released.append(slot))
+    assert supervised("import os; os.kill(os.getpid(), 9)", restarts=1) == 1
+    assert (
+        "error: worker 0 was ended by signal 9, as by a machine that is out of memory, 2 times within 10 minutes, "
+        "and workers.restarts is 1; the others were stopped, start the sidecar again: nothing is lost\n"
+    ) in capsys.readouterr().err
+    assert released == [0]
 
 
 def test_a_worker_that_hung_is_said_to_have_hung(

@@ -152,7 +152,7 @@ class Supervisor:
                 self._again(worker, status, now)
             else:
                 self._stop()
-        return worker.status
+        return status and worker.status  # one that has ended meanwhile is looked at again
 
     def _again(self, worker: WorkerProcess, status: int, now: float) -> None:
         worker.ends = [moment for moment in worker.ends if now - moment < WINDOW_SECONDS] + [now]
