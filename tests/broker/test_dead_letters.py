@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import NewPartitions
 
 from explain_sidecar.commands import dead_letters
 from tests.broker.harness import Factory, Pipeline, mixed_records
@@ -65,6 +66,8 @@ def test_replay_gives_each_record_back_once_as_it_was(memory: Factory) -> None:
     assert all(m.headers() == [("own", b"1"), ("empty", b"")] for m in written)
     assert "0 records to write" in line.cli("dead-letters", "replay").stdout
     line.run_to_end()  # they are as bad as before
+    typo = line.cli("dead-letters", "replay", "--class", "no_json", "--yes", status=1).stderr
+    assert "--class: 'no_json' is none of missing_label, not_json, not_object, null_value, of which there are dead letters to replay" in typo  # fmt: skip
     again = line.cli("dead-letters", "replay", "--class", "null_value", "--yes").stdout
     assert (
         "1 records to write" in again
@@ -72,6 +75,24 @@ def test_replay_gives_each_record_back_once_as_it_was(memory: Factory) -> None:
     )
     assert "0 records to write" in line.cli("dead-letters", "replay").stdout
     assert "10 records to write" in line.cli("dead-letters", "replay", "--from-beginning", status=1).stdout
+
+
+def test_replay_into_a_topic_with_fewer_partitions_says_so_and_loses_nothing(memory: Factory) -> None:
+    line = with_letters(memory)
+    records = line.topics["records"]
+    line.admin.delete_topics([records])[records].result()
+    line.create(records, partitions=1)
+    for arguments in ([], ["--yes"]):
+        said = line.cli("dead-letters", "replay", *arguments, status=1).stderr
+        assert (
+            f"topics.records: {records!r} has no partition 1, and 2 dead letters came from where none is now"
+            in said
+        )
+        assert f"kafka-topics --alter --topic {records} --partitions 2" in said
+    assert line.read(records) == []
+    line.admin.create_partitions([NewPartitions(records, 2)], request_timeout=10)[records].result()
+    assert "5 records to write" in line.cli("dead-letters", "replay", "--yes").stdout
+    assert len(line.read(records)) == 5
 
 
 def test_of_two_replays_at_the_same_time_one_gives_the_records_back(

@@ -101,6 +101,19 @@ def replay(
         letters = list(
             _unreplayed(settings, group, topics[settings.topics.dead_letters].partitions, from_beginning)
         )
+        classes = sorted({letter.error_class for letter in letters})
+        if error_class and classes and error_class not in classes:
+            raise UserError(
+                f"--class: {error_class!r} is none of {', '.join(classes)}, of which there are dead letters to replay; nothing was passed over"
+            )
+        places = [letter.partition for letter in letters if letter.chosen(error_class)]
+        count = topics[settings.topics.records].partitions
+        if (last := max(places, default=0)) >= count:
+            raise UserError(
+                f"topics.records: {settings.topics.records!r} has no partition {last}, and {sum(place >= count for place in places)} dead "
+                "letters came from where none is now; nothing was written. Give it as many by kafka-topics --alter --topic "
+                f"{settings.topics.records} --partitions {last + 1}"
+            )
         chosen = Counter(letter.error_class for letter in letters if letter.chosen(error_class))
         passed = len(letters) - chosen.total()
         rows = [{"class": kind, "records": count} for kind, count in chosen.most_common()]
