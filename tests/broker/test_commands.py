@@ -315,6 +315,18 @@ def test_produce_keeps_types_and_keys_together_leaves_out_empty_cells_and_refuse
     assert "row 2" in line.cli("produce", "--input", str(path), "--label", "b", status=1).stderr
 
 
+def test_check_names_what_the_settings_look_for_where_no_record_has_it(memory: Factory) -> None:
+    line = memory(1, EXPLAIN_RECORD__ROOT="data", EXPLAIN_RECORD__ID="id", EXPLAIN_RECORD__WEIGHT="w")
+    line.feed((0, json.dumps({"id": n, "w": 2, "data": {"a": 1, "label": n % 2}}).encode()) for n in range(9))
+    for unlabelled in ("reject", "predict"):
+        label = {"EXPLAIN_RECORD__UNLABELLED": unlabelled, "EXPLAIN_RECORD__LABEL": "label" if unlabelled == "reject" else "y"}  # fmt: skip
+        body = json.loads(line.cli("check", "--json", **label).stdout)
+        found = {one["what"]: one["detail"] for one in body["checks"] if one["what"].startswith("record.")}
+        assert found["record.id"] == "'id' is nothing in all of the sample at record.root, 'data', where its path begins"  # fmt: skip
+        assert "'w' is nothing but 1" in found["record.weight"]
+        assert ("record.label" in found) == (unlabelled == "predict") != bool(body["labels"])
+
+
 def test_check_says_what_time_the_newest_record_has_and_doubts_seconds(memory: Factory) -> None:
     line = memory(1, EXPLAIN_RECORD__TIMESTAMP="at")
 

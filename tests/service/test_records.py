@@ -238,6 +238,10 @@ def test_root_is_where_the_fields_are():
     assert skipped({"payload": {"op": "u", "after": None}}, **settings)
     for value, error_class in [({"payload": {}}, "no_root"), ({"payload": {"after": [1]}}, "not_object")]:
         assert refusal(value, root="payload.after").error_class == error_class
+    data = {"time": "2026-01-01T00:00:00Z", "label": 1, "version": 1, "served": 0.5, "data": GOOD}
+    for role, name in (("timestamp", "time"), ("prediction", "served"), ("label", "outcome")):
+        said = str(refusal(data, root="data", **{role: name}))
+        assert f"{name!r} is absent" in said and "its path begins at record.root, 'data'" in said
     assert "which record.root names" in str(refusal({"payload": 1}, root="payload.after"))
 
 

@@ -45,11 +45,14 @@ class Inferred:
 
 @dataclass
 class Tally:
-    """The outcome of decoding a sample; ``bad`` has the number of records and the first message of each class; ``newest`` is the newest event time."""
+    """The outcome of decoding a sample; ``bad`` has the number of records and the first message of each class; ``newest`` is the newest event time; ``roles``: how many
+    have what the settings name that may be absent.
+    """
 
     good: int = 0
     skipped: int = 0
     newest: int | None = None
+    roles: Counter[str] = field(default_factory=Counter)
     bad: dict[str, tuple[int, str]] = field(default_factory=dict)
     features: dict[str, Inferred] = field(default_factory=dict)
     labels: Counter[str] = field(default_factory=Counter)
@@ -88,7 +91,9 @@ def tally(settings: Settings, values: RecordSettings, records: Sequence[Placed])
             continue
         found.good += 1
         found.newest = sample.timestamp if found.newest is None else max(found.newest, sample.timestamp)
-        found.labels[str(sample.y)] += 1
+        if sample.labelled:
+            found.labels[str(sample.y)] += 1
+        found.roles.update(label=sample.labelled, weight=sample.weight != 1.0, id=sample.id is not None)
         for name, value in sample.x.items():
             seen = found.features.setdefault(name, Inferred())
             seen.kinds.add({bool: "boolean", str: "string"}.get(type(value), "number"))

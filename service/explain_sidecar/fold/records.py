@@ -98,6 +98,7 @@ class Decoder:
         self._read = ValueReader(settings, schemas).read
         self._regression, self._binary = task == "regression", task == "binary"
         self._label = path_of(settings.label)
+        self._begins = "" if settings.root is None else f"; its path begins at record.root, {settings.root!r}"
         roles = {
             "weight": settings.weight,
             "timestamp": settings.timestamp,
@@ -196,7 +197,7 @@ class Decoder:
             if role == "weight":
                 weight = self._decode_weight(value)
             elif role == "timestamp":
-                timestamp = milliseconds(value, name)
+                timestamp = milliseconds(value, name, self._begins)
             elif role == "id":
                 identity = self._decode_id(value)
             elif labelled:
@@ -281,7 +282,10 @@ class Decoder:
         if label is ABSENT or label is None:
             if self._predicts:
                 return ABSENT
-            raise BadRecord("missing_label", f"the label {name!r} is {'null' if label is None else 'absent'}")
+            raise BadRecord(
+                "missing_label",
+                f"the label {name!r} is {'null' if label is None else f'absent{self._begins}'}",
+            )
         if self._regression:
             if kind is not float and kind is not int:
                 raise BadRecord(
@@ -338,7 +342,7 @@ class Decoder:
         if value is ABSENT or value is None:
             raise BadRecord(
                 "missing_version",
-                f"the model's version {name!r} is absent, or null; record.model_version names it",
+                f"the model's version {name!r} is absent, or null; record.model_version names it{self._begins}",
             )
         if type(value) is bytes:
             value = value.decode(errors="replace")
@@ -355,7 +359,7 @@ class Decoder:
         if served is ABSENT or served is None:
             raise BadRecord(
                 "missing_prediction",
-                f"the served prediction {name!r} is {'null' if served is None else 'absent'}; record.prediction names it",
+                f"the served prediction {name!r} is {'null' if served is None else 'absent'}; record.prediction names it{self._begins}",
             )
         if kind is float or kind is int:
             if self._regression:
@@ -393,8 +397,8 @@ class Decoder:
         return str(value)
 
 
-def milliseconds(value: Any, name: str | None) -> int:
-    """Milliseconds since 1970 from such a number, or from an ISO 8601 string (UTC unless it says otherwise)."""
+def milliseconds(value: Any, name: str | None, begins: str = "") -> int:
+    """Milliseconds since 1970 from such a number, or from an ISO 8601 string (UTC unless it says otherwise). ``begins``: where its path does."""
     if type(value) is int and -(2**63) <= value < 2**63:
         return value
     try:
@@ -410,7 +414,7 @@ def milliseconds(value: Any, name: str | None) -> int:
     except (TypeError, ValueError, OverflowError):
         raise BadRecord(
             "bad_timestamp",
-            f"the timestamp {name!r} is {'absent' if value is ABSENT else short(value)}; "
+            f"the timestamp {name!r} is {f'absent{begins}' if value is ABSENT else short(value)}; "
             "it must be milliseconds since 1970 or ISO 8601",
         ) from None
     return found
