@@ -20,7 +20,7 @@ from explain_client.alarm_words import clause, moment, rank, where
 from explain_client.drift import Drift
 from explain_client.errors import SchemaError
 from explain_client.explanation import Explanation
-from explain_client.fields import read
+from explain_client.fields import is_date, read
 from explain_client.periods import Period
 
 MOST = 500
@@ -218,7 +218,7 @@ class Story:
     def sentence(self, name: Callable[[str], str] = str) -> str:
         """The story in words; ``name`` turns a feature into what people call it."""
         lead = self.lead
-        text = f"Since {moment(asdict(lead.onset))} {clause(asdict(lead), name=name)}"
+        text = f"Since {self._when(lead.onset)} {clause(asdict(lead), name=name)}"
         text += self._cause(name)
         others = self._others(lead)
         told = [clause(asdict(alarm), name=name) for alarm in others[:NAMED]]
@@ -228,13 +228,19 @@ class Story:
         )
         text += f"; {'; '.join(told)}."
         if self.over is not None:
-            text += f" It is over: as before since {moment(asdict(self.over))}."
+            text += f" It is over: as before since {self._when(self.over)}."
         if self.expected is not None:
             text += f" Expected: {self.expected.why[:LONGEST].rstrip('.')}."
         if self.acknowledged is not None:
             why = self.acknowledged.why[:LONGEST].rstrip(".")
             text += f" Acknowledged: {why}." if why else " Acknowledged."
         return text
+
+    def _when(self, at: Moment) -> str:
+        """With its offset where times do not tell records apart: the alarm was noticed within the minute of its onset, as in a backlog of records that came at once."""
+        said, lead = moment(asdict(at)), self.lead
+        alike = is_date(at.timestamp) and lead.timestamp // 60_000 == lead.onset.timestamp // 60_000
+        return f"{said} (offset {at.offset})" if alike else said
 
     def _cause(self, name: Callable[[str], str]) -> str:
         """What the drift message found, and in which segment most."""
@@ -256,7 +262,7 @@ class Story:
         """Between which records the cause was looked for, where these are not those before and since the onset that is told."""
         onsets = (alarm.onset for alarm in self.alarms if alarm.seq == self.asked)
         at = next(onsets, lead.onset)
-        return "" if at == lead.onset else f", compared before and since {moment(asdict(at))}"
+        return "" if at == lead.onset else f", compared before and since {self._when(at)}"
 
     def _others(self, lead: Alarm) -> list[Alarm]:
         """What else is told: each feature once. A gain changes with its loss, and a loss in a segment with that of all."""

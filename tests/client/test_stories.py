@@ -92,6 +92,15 @@ def test_a_cause_that_was_looked_for_at_another_onset_than_the_one_told_says_so(
     )
 
 
+def test_records_of_one_minute_are_told_apart_by_their_offsets():
+    at = [{"offset": offset, "timestamp": NOON} for offset in (1_000, 3_000)]
+    loss = alarm_of(**LOSS, seq=0, before=0.4, after=0.9, onset=at[0], timestamp=NOON + 30_000)
+    back = alarm_of(**LOSS | {"cause": 2}, seq=1, before=0.9, after=0.4, onset=at[1], timestamp=NOON)
+    (sentence,) = told(loss, back)
+    assert sentence.startswith("Since Tuesday 2023-11-14 22:13 UTC (offset 1000) the model's log loss rose")
+    assert sentence.endswith(" It is over: as before since Tuesday 2023-11-14 22:13 UTC (offset 3000).")
+
+
 @pytest.mark.parametrize("change", [{"causes": 3}, {"joint": None}])
 def test_a_cause_that_cannot_be_read_is_left_out(change):
     ((sentence),) = told(
