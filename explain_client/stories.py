@@ -170,7 +170,7 @@ class Story:
     """What one cause changed in a partition, or a version of its model.
 
     ``why`` is what the drift message says that its alarm asked for, and ``asked`` the ``seq`` of that alarm. ``ended`` has the record from which on each subject
-    was as before.
+    was as before, ``back`` the alarms that took subjects back, and ``why_back`` what the drift messages say that these asked for, by their cause.
     """
 
     app_id: str
@@ -186,6 +186,8 @@ class Story:
     expected: Expected | None = None
     acknowledged: Acknowledged | None = None
     asked: int | None = None
+    back: list[Alarm] = field(default_factory=list)
+    why_back: dict[int, Why] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -228,7 +230,13 @@ class Story:
         )
         text += f"; {'; '.join(told)}."
         if self.over is not None:
-            text += f" It is over: as before since {self._when(self.over)}."
+            text += f" It is over: as before since {self._when(self.over)}"
+            causes = [
+                one.cause for one in self.back if _key(one) == _key(lead) and one.cause in self.why_back
+            ]
+            text += (
+                f"; what ended it: {self._reason(self.why_back[causes[-1]], -1, name)}." if causes else "."
+            )
         if self.expected is not None:
             text += f" Expected: {self.expected.why[:LONGEST].rstrip('.')}."
         if self.acknowledged is not None:
@@ -244,12 +252,9 @@ class Story:
 
     def _cause(self, name: Callable[[str], str]) -> str:
         """What the drift message found, and in which segment most."""
-        lead, why, told = self.lead, self.why, []
-        if why is not None:
-            worse = (lead.direction == "up") == (lead.subject == "loss")
-            if lead.subject in ("loss", "gain") and why.learnt == (-1 if worse else 1):
-                why = replace(why, learnt=0)  # it moved the risk the other way
-            told.append(why.words(name) + self._compared(lead))
+        lead, told = self.lead, []
+        if self.why is not None:
+            told.append(self._reason(self.why, 1, name) + self._compared(lead))
         if lead.segment is None and (self.why is None or self.why.place is None):
             apart = [one for one in self.alarms if one.segment is not None and one.subject == lead.subject]
             apart = [one for one in apart if one.direction == lead.direction]
@@ -257,6 +262,13 @@ class Story:
                 largest = max(apart, key=lambda one: abs(one.after.value - one.before.value))
                 told.append(f"mostly{where(asdict(largest), name)}")
         return f": {', '.join(told)}" if told else ""
+
+    def _reason(self, why: Why, sense: int, name: Callable[[str], str]) -> str:
+        """A reason in words. ``sense``: 1 for what is told first, −1 for its way back; a model that moved the risk the other way is none."""
+        lead = self.lead
+        worse = (lead.direction == "up") == (lead.subject == "loss")
+        other = lead.subject in ("loss", "gain") and why.learnt == (-sense if worse else sense)
+        return (replace(why, learnt=0) if other else why).words(name)
 
     def _compared(self, lead: Alarm) -> str:
         """Between which records the cause was looked for, where these are not those before and since the onset that is told."""
@@ -345,6 +357,11 @@ class Stories:
         source = alarm.app_id, alarm.partition, alarm.epoch
         ended = [story for story in self._of(*source) if _ends(story, alarm)]
         back = [story for story in self._of(*source) if _takes_back(story, alarm)]
+        why = self._why.pop((*source, alarm.seq), None)
+        for story in back:
+            story.back = [*story.back, alarm][-MOST_ALARMS:]
+            if why is not None:
+                story.why_back[alarm.cause] = why
         if back:
             return ended or back[-1:]
         place = alarm.app_id, alarm.partition, alarm.epoch, alarm.version, alarm.cause
@@ -362,7 +379,6 @@ class Stories:
         story = self._stories[place]
         if len(story.alarms) < MOST_ALARMS:
             story.alarms.append(alarm)
-        why = self._why.pop((*source, alarm.seq), None)
         if story.why is None and why is not None:
             story.why, story.asked = why, alarm.seq
         for told in self._periods:
@@ -380,6 +396,11 @@ class Stories:
             if any(alarm.seq == seq for alarm in story.alarms):
                 story.why, story.asked = why, seq
                 return [story]
+        for story in self._of(*source):
+            for alarm in story.back:
+                if alarm.seq == seq:
+                    story.why_back[alarm.cause] = why
+                    return [story]
         self._why[*source, seq] = why
         _shorten(self._why)
         return []

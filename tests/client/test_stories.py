@@ -134,6 +134,21 @@ def test_a_story_is_over_with_the_alarm_that_takes_its_subject_back():
     assert "log loss fell by at least 28 %" in second
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_why_a_subject_came_back_is_told_with_the_end(late):
+    """The alarm that takes it back is of a cause of its own, and the drift message answers that one."""
+    back = alarm_of(**LOSS | {"cause": 2}, seq=9, before=0.46, after=0.42, onset=3_000)
+    feature = alarm_of(seq=8, cause=2, feature="usage", estimator="ipfi", before=0.09, after=0.03, onset=3_000)  # fmt: skip
+    why = drift_of(8, causes=["inputs"], differences=[{"feature": "temp"}])
+    answered = [why, feature, back] if late else [feature, back, why]
+    (sentence,) = told(*messages(), *answered)
+    end = " It is over: as before since Friday 2023-11-17 00:13 UTC; what ended it: the inputs changed, first of all temp."
+    assert sentence == SENTENCE + end
+    own = drift_of(8, causes=[], learning={"low": -0.2, "high": -0.1})
+    assert told(*messages(), feature, back, own)[0].endswith("; what ended it: the model itself changed.")
+    assert told(*messages(), feature, why) == [SENTENCE]  # the loss has not come back
+
+
 def test_an_alarm_that_finds_its_subject_back_is_a_story_of_its_own_and_the_one_before_was_over():
     spike = alarm_of(**LOSS, seq=0, before=0.4, after=1.4, onset=1_000, offset=1_100)
     later = alarm_of(**LOSS | {"cause": 2}, seq=5, before=0.42, after=0.3, onset=9_000)
