@@ -219,7 +219,7 @@ def test_ranks_and_the_map_of_all_features_are_read_by_the_keyboard(
         "(name) => document.querySelector('#focus-title').textContent === name", arg=ranked[1]
     )
     assert page.locator("#ranks path.main").count() == 1
-    assert page.locator("#ranks .names [aria-pressed=true]").inner_text() == f"2 {ranked[1]}"
+    assert page.locator("#ranks .names [aria-pressed=true]").inner_text() == f"2\n{ranked[1]}"
     visit.end()
 
 
@@ -517,6 +517,50 @@ def test_messages_of_others_are_told_and_what_follows_is_shown(
         page.wait_for_selector(f"#{view}:not([hidden]) h2")
         page.wait_for_selector("#state :text('is no date')")
     visit.end()
+
+
+@pytest.mark.parametrize("unit", [1e12, 1e-9])
+@pytest.mark.parametrize("width", [1440, 360])
+def test_numbers_of_any_size_and_long_names_have_room(browser: Browser, unit: float, width: int) -> None:
+    chosen = feeds.settings(
+        EXPLAIN_MODEL__TASK="regression",
+        EXPLAIN_MODEL__NAME="linear",
+        EXPLAIN_DRIFT__FACTORISATION="per_feature",
+        EXPLAIN_EMIT__EVERY="100",
+    )
+    state, rng, site = PartitionState(chosen, 0), random.Random(3), Dashboard(chosen)
+    site.feed.problem = None
+    told = []
+    for offset in range(600):
+        x = {f"customer.address.of.delivery.{name}": rng.random() for name in ("street", "zip")}
+        x["label"] = unit * (sum(x.values()) + (offset > 300))
+        told += state.step(InputRecord(offset, START + offset * HOUR, b"k", json.dumps(x).encode()))
+    take(site, 0, told)
+    sock = bind(http := HttpSettings(port=0))
+    with serving(site.routes, sock, http):
+        for view, some in {"overview": ".drivers .cut", "changes": "#opened .name", "importance": "#heat .cut", "partitions": "#grid tbody .cut"}.items():  # fmt: skip
+            visit = Visit(browser, address(sock), f"view={view}", viewport={"width": width, "height": 800})
+            visit.page.locator(some).first.wait_for()
+            assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+            # What is drawn of a name is its end, and no number is wider than the panel that it is in.
+            assert visit.page.evaluate(
+                """() => [...document.querySelectorAll(".cut:not([hidden])")].filter((place) => place.offsetParent)
+                  .every((place) => place.firstChild.getBoundingClientRect().right <= place.getBoundingClientRect().right + 1)"""
+            ), view
+            assert visit.page.evaluate(
+                """() => [...document.querySelectorAll("#opened .value")].every((value) => value.getBoundingClientRect().right <= document.getElementById("opened").getBoundingClientRect().right)"""
+            ), view
+            if view == "importance":
+                bar = "document.querySelector('#features .bar')?.getBoundingClientRect().width"
+                assert width < 700 or visit.page.evaluate(bar) > 20
+                assert visit.page.locator("#ranks svg").bounding_box()["height"] == 2 * 24  # type: ignore[index]
+            visit.end()
+        page = browser.new_page()
+        page.goto(address(sock))
+        written = page.evaluate("import('/static/words.js').then((words) => [words.ticks([0, 1.5e27]), words.ticks([-2.5e-15, 0]), words.ticks([0, 0.05]), words.ticks([0, 2500000])])")  # fmt: skip
+        assert written == [["0", "1.5e+27"], ["−2.5e-15", "0"], ["0", "0.05"], ["0", "2,500,000"]]
+        page.close()
+        site.stop()
 
 
 def test_before_there_is_anything_the_page_says_so_and_then_begins(browser: Browser) -> None:

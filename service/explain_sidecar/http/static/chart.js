@@ -1,6 +1,6 @@
 // Lines over time by uPlot, with alarms above them and windows below, which are buttons.
-import { colour, element, fill, longestStep, rowsOf, set, stepped } from "./elements.js";
-import { banded, figure, minute, tick } from "./words.js";
+import { colour, element, fill, fillName, longestStep, rowsOf, set, stepped } from "./elements.js";
+import { banded, figure, minute, ticks } from "./words.js";
 
 const MAX_POINTS = 500;
 const HEIGHT = 300;
@@ -105,7 +105,7 @@ export class Chart {
         legend: { show: false },
         cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
         scales: { x: { range: () => this.given.range }, y: { range: (_, low, high) => this.ends(low, high) } },
-        axes: [{ ...axis, grid: { show: false }, values: TIMES, space: 90 }, { ...axis, size: 56, values: (_, ticks) => ticks.map(tick) }],
+        axes: [{ ...axis, grid: { show: false }, values: TIMES, space: 75 }, { ...axis, size: (_, texts) => 12 + 7 * Math.max(6, ...(texts ?? []).map((text) => text.length)), values: (_, values) => ticks(values) }],
         bands: band ? [{ series: [1, 2], fill: colour("band") }] : [],
         series: [
           {},
@@ -197,8 +197,8 @@ export class Chart {
     });
     named.sort((a, b) => a.top - b.top).forEach((line, index) => (line.top = Math.max(line.top, index ? named[index - 1].top + 16 : 0)));
     rowsOf(this.labels, named, () => element("span"), (label, line) => {
-      fill(label, line.name);
       label.className = line.kind;
+      fillName(label, line.name);
       label.style.left = `${left + width + 6}px`;
       label.style.top = `${this.plot.over.offsetTop + line.top - 9}px`;
     });

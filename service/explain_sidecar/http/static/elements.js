@@ -19,6 +19,12 @@ export function fill(place, text) {
   if (place.textContent !== text) place.textContent = text;
 }
 
+// A name whose beginning is cut off where there is no room for it: names of nested fields differ at their ends.
+export function fillName(place, name) {
+  place.classList.add("cut");
+  if (place.textContent !== name) place.replaceChildren(element("bdi", {}, name));
+}
+
 export function set(place, attributes) {
   for (const [key, value] of Object.entries(attributes)) {
     if (value === null || value === undefined) place.removeAttribute(key);

@@ -1,5 +1,5 @@
 // Features × time as coloured cells on a canvas, with the features as buttons beside it.
-import { colour, element, fill, rowsOf, set, stepped } from "./elements.js";
+import { colour, element, fill, fillName, rowsOf, set, stepped } from "./elements.js";
 import { day, figure } from "./words.js";
 
 const ROW = 20;
@@ -26,7 +26,7 @@ export class HeatMap {
   update(given) {
     this.given = given;
     rowsOf(this.names, given.rows, () => element("button", { type: "button" }), (button, row) => {
-      fill(button, row.feature);
+      fillName(button, row.feature);
       set(button, { title: row.feature, "aria-pressed": String(row.feature === given.focus) });
       button.onclick = () => this.choose(row.feature);
     });
@@ -44,7 +44,7 @@ export class HeatMap {
     const seen = times.map((_, index) => index).filter((index) => times[index] >= from && times[index] <= to);
     const step = Math.max(1, Math.ceil(seen.length / MOST_COLUMNS));
     this.columns = seen.filter((_, index) => index % step === (seen.length - 1) % step);
-    let most = 1e-12;
+    let most = 0;
     for (const { values } of rows) for (const index of this.columns) most = Math.max(most, values[index] ?? 0);
     const pen = this.canvas.getContext("2d");
     pen.scale(scale, scale);

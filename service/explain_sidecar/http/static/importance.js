@@ -31,7 +31,7 @@ export function show(body, page) {
   showFocus(focus, range, page);
   showDependence(body.curves.find((curve) => curve.feature === focus.feature));
   const low = Math.min(0, ...seen.map((row) => (row.value ?? 0) - (row.half ?? 0)));
-  const high = Math.max(1e-9, ...seen.map((row) => (row.value ?? 0) + (row.half ?? 0)));
+  const high = Math.max(0, ...seen.map((row) => (row.value ?? 0) + (row.half ?? 0)));
   const ends = bounds(seen.map((row) => row.values));
   rowsOf(byId("features").tBodies[0], matching, makeRow, (row, one) => updateRow(row, one, { low, high, ends: [Math.min(0, ends[0]), ends[1]], range, focus, choose }));
   fill(byId("others"), body.other.count ? `${many(body.other.count, "more feature")}, together ${figure(body.other.value)}; find one by its name.` : "");
@@ -86,7 +86,7 @@ function showChallenger(challenger) {
   const said = [sentence, challenger.shift].filter(Boolean).map((one) => `${one.charAt(0).toUpperCase()}${one.slice(1)}.`);
   fill(byId("challenger-sentence"), said.join(" "));
   const rows = challenger.rows.map((row) => ({ ...row, half: row.low === null || row.high === null ? null : (row.high - row.low) / 2 }));
-  const reach = Math.max(1e-9, ...rows.map((row) => Math.abs(row.value ?? 0) + (row.half ?? 0)));
+  const reach = Math.max(0, ...rows.map((row) => Math.abs(row.value ?? 0) + (row.half ?? 0)));
   rowsOf(place.querySelector("tbody"), rows, () => element("tr", {}, element("th", { scope: "row" }), element("td", { class: "number" }), element("td", { class: "wide" }, makeBand())), (line, one) => {
     fill(line.children[0], one.feature);
     fill(line.children[1], one.value === null ? "–" : `${one.value > 0 ? "+" : ""}${banded(one.value, one.half)}`);
@@ -123,7 +123,7 @@ function showFocus(focus, range, page) {
   const others = seen.filter((row) => row !== focus).slice(0, FAINT);
   chart.update({
     times: course.times,
-    lines: [...others.map((row) => ({ name: row.feature, values: row.values, kind: "faint" })), { name: focus.feature.length > 12 ? `${focus.feature.slice(0, 11)}…` : focus.feature, values: focus.values, kind: "main" }],
+    lines: [...others.map((row) => ({ name: row.feature, values: row.values, kind: "faint" })), { name: focus.feature, values: focus.values, kind: "main" }],
     band: { low: end(-1), high: end(1) },
     range,
     zero: true,
@@ -169,7 +169,7 @@ function updateRow(row, one, { low, high, ends, range, focus, choose }) {
 }
 
 function drawBand(drawing, { value, half }, low, high) {
-  const at = (x) => (100 * (x - low)) / (high - low);
+  const at = (x) => (100 * (x - low)) / (high - low || 1);
   const [reach, bar, zero] = drawing.children;
   const ends = [at(0), at(value ?? 0)].sort((a, b) => a - b);
   set(bar, { x: ends[0], width: ends[1] - ends[0] });

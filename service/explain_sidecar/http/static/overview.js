@@ -1,5 +1,5 @@
 // All partitions: risk against no model, what drives each, its state, and its alarms; small multiples over the same time.
-import { byId, element, fill, rowsOf, set } from "./elements.js";
+import { byId, element, fill, fillName, rowsOf, set } from "./elements.js";
 import { bounds, drawSpark, makeSpark } from "./spark.js";
 import { day, figure, lossName, many, number } from "./words.js";
 
@@ -77,9 +77,9 @@ function updateRow(row, one, { range, low, high, page }) {
   fill(value.lastChild, share);
   value.classList.toggle("bad", gain < 0);
   rowsOf(drivers, one.drivers, () => element("a"), (link, driver) => {
-    fill(link, driver.feature);
+    fillName(link, driver.feature);
     link.href = page.link({ view: "importance", feature: driver.feature, ...here });
-    set(link, { title: `importance ${figure(driver.value)}${driver.sure ? "" : ", which may be chance"}`, class: driver.sure ? "sure" : "unsure" });
+    set(link, { title: `${driver.feature}: importance ${figure(driver.value)}${driver.sure ? "" : ", which may be chance"}`, class: `cut ${driver.sure ? "sure" : "unsure"}` });
   });
   fill(alarms, seen ? many(seen, "alarm") : "none");
   alarms.classList.toggle("some", seen > 0);

@@ -1,8 +1,6 @@
 // Partitions side by side: one feature with its bands, and all features as a grid.
-import { byId, colour, element, fill, rowsOf, set, svg } from "./elements.js";
+import { byId, colour, element, fill, fillName, rowsOf, set, svg } from "./elements.js";
 import { banded, figure, lossName, many, number } from "./words.js";
-
-const LONGEST_NAME = 12;
 
 export function show({ grid, segments, chosen }, page) {
   const place = grid.features.indexOf(grid.compared);
@@ -35,14 +33,14 @@ function compareSegments(segments, chosen, page) {
   if (!segments) return;
   fill(byId("segments-title"), `${segments.compared} in ${page.nameOf(chosen.partition)}, by ${segments.by}`);
   fill(byId("segments-average"), segments.average === null ? "" : `The average over the segments, by their records, is ${figure(segments.average)}. They spread by ${figure(segments.spread)} around it.`);
-  const rows = segments.rows.map((row) => ({ name: `${row.value ?? "all others"}, ${many(row.records, "record")}`, href: null, value: row.importance, half: row.half, losses: row.losses }));
+  const rows = segments.rows.map((row) => ({ name: `${row.value ?? "all others"} (${many(row.records, "record")})`, href: null, value: row.importance, half: row.half, losses: row.losses }));
   drawComparison(byId("segments-comparison"), rows, segments.average, segments.spread, chosen.loss);
 }
 
 function drawComparison(table, rows, average, spread, loss) {
   const low = Math.min(0, ...rows.map((row) => (row.value ?? 0) - (row.half ?? 0)));
-  const high = 1.02 * Math.max(1e-9, ...rows.map((row) => (row.value ?? 0) + (row.half ?? 0)));
-  const at = (x) => (100 * (x - low)) / (high - low);
+  const high = 1.02 * Math.max(0, ...rows.map((row) => (row.value ?? 0) + (row.half ?? 0)));
+  const at = (x) => (100 * (x - low)) / (high - low || 1);
   fill(table.querySelector(".risk"), `${lossName(loss)}, against no model`);
   rowsOf(table.tBodies[0], rows, makeCompared, (row, one) => {
     const [name, value, bar, risk] = row.children;
@@ -71,20 +69,20 @@ function drawGrid(grid, page) {
   const numbers = byId("numbers").checked;
   table.classList.toggle("numbers", numbers);
   const named = (partition) => page.nameOf(partition).replace(/^partition /, "");
-  const head = ["Feature", "Average", "Spread", ...grid.partitions.map((partition) => (named(partition).length > LONGEST_NAME ? `${named(partition).slice(0, LONGEST_NAME)}…` : named(partition)))];
+  const head = ["Feature", "Average", "Spread", ...grid.partitions.map(named)];
   if (!table.tHead) table.append(element("thead", {}, element("tr")), element("tbody"));
-  rowsOf(table.tHead.rows[0], head, () => element("th", { scope: "col" }), (cell, text, index) => {
-    fill(cell, text);
+  rowsOf(table.tHead.rows[0], head, () => element("th", { scope: "col" }, element("span")), (cell, text, index) => {
+    fillName(cell.firstChild, text);
     set(cell, { title: index < 3 ? null : page.nameOf(grid.partitions[index - 3]) });
   });
-  let most = 1e-9;
+  let most = 0;
   for (const row of grid.values) for (const value of row) most = Math.max(most, value ?? 0);
   // Behind numbers the colour stays light enough to read them.
   const strongest = numbers ? 0.3 : 0.9;
   const heat = colour("heat");
   rowsOf(table.tBodies[0], grid.features, () => element("tr", {}, element("th", { scope: "row" }, element("button", { type: "button" })), element("td", { class: "figure" }), element("td", { class: "figure" })), (row, feature, place) => {
     const button = row.firstChild.firstChild;
-    fill(button, feature);
+    fillName(button, feature);
     set(button, { title: feature, "aria-pressed": String(feature === grid.compared) });
     button.onclick = () => page.choose({ feature });
     const [value, error, spread] = grid.average[place];
@@ -95,7 +93,7 @@ function drawGrid(grid, page) {
       const cell = cells[index] ?? row.appendChild(element("td"));
       // Text that nobody sees would have the whole table laid out anew.
       fill(cell, numbers ? figure(one) : "");
-      const shade = `rgba(${heat}, ${(strongest * Math.sqrt(Math.max(one ?? 0, 0) / most)).toFixed(2)})`;
+      const shade = `rgba(${heat}, ${(strongest * Math.sqrt(Math.max(one ?? 0, 0) / (most || 1))).toFixed(2)})`;
       if (cell.dataset.shade === shade) return;
       cell.dataset.shade = shade;
       cell.style.backgroundColor = shade;

@@ -1,5 +1,5 @@
 // The place of each feature among all of them over time: a line for each of those that are first at the end.
-import { element, fill, rowsOf, set, stepped, svg } from "./elements.js";
+import { element, fill, fillName, rowsOf, set, stepped, svg } from "./elements.js";
 import { day } from "./words.js";
 
 const MOST = 10;
@@ -12,7 +12,7 @@ export class Ranks {
   constructor(place, choose) {
     this.choose = choose;
     this.lines = svg("g");
-    this.cursor = svg("line", { class: "cursor", y1: 0, y2: ROW * (MOST + 1) });
+    this.cursor = svg("line", { class: "cursor", y1: 0 });
     this.drawing = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, this.lines, this.cursor);
     this.canvas = element("div", { class: "canvas", tabindex: "0", role: "group", "aria-label": "Ranks over time. The arrow keys read the order at each moment." }, this.drawing);
     this.names = element("div", { class: "names" });
@@ -38,10 +38,13 @@ export class Ranks {
     const indexes = Array.from({ length: count }, (_, place) => seen[count > 1 ? Math.round((place * (seen.length - 1)) / (count - 1)) : 0]);
     this.moments = indexes.map((index) => ({ time: times[index], order: rows.filter((row) => row.values[index] !== null).sort((a, b) => b.values[index] - a.values[index]).map((row) => row.feature) }));
     const shown = rows.slice(0, MOST);
-    set(this.drawing, { viewBox: `0 0 ${WIDTH} ${ROW * (MOST + 1)}` });
-    this.drawing.style.height = `${ROW * (MOST + 1)}px`;
-    rowsOf(this.names, shown, () => element("button", { type: "button" }), (button, { feature }, index) => {
-      fill(button, `${index + 1} ${feature}`);
+    const height = ROW * Math.min(rows.length, MOST + 1);
+    set(this.drawing, { viewBox: `0 0 ${WIDTH} ${height}` });
+    set(this.cursor, { y2: height });
+    this.drawing.style.height = `${height}px`;
+    rowsOf(this.names, shown, () => element("button", { type: "button" }, element("span"), element("span")), (button, { feature }, index) => {
+      fill(button.firstChild, String(index + 1));
+      fillName(button.lastChild, feature);
       set(button, { title: feature, "aria-pressed": String(feature === focus) });
       button.onclick = () => this.choose(feature);
       button.onmouseenter = button.onfocus = () => this.light(index);

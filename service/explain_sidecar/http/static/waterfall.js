@@ -1,5 +1,5 @@
 // The steps from one risk to the other, as bars and as a table.
-import { element } from "./elements.js";
+import { element, fillName } from "./elements.js";
 import { among } from "./words.js";
 
 // Each is `{ from, to, steps, sentence }`; its ends and the columns of its table are called as a change of the risk is, unless others are given.
@@ -23,7 +23,7 @@ export function makeWaterfall(change, ends = ["before", "after"]) {
 
 const writtenOf = (change) => among([change.from, change.to, ...change.steps.map((step) => step.value)]);
 
-const makeAxis = (low, high) => element("div", { class: "step axis" }, element("span", { class: "name" }), element("span", { class: "track" }, element("span", {}, low), element("span", {}, "the axis is cut"), element("span", {}, high)));
+const makeAxis = (low, high) => element("div", { class: "step axis" }, element("span", { class: "name" }, "the axis is cut"), element("span", { class: "track" }, element("span", {}, low), element("span", {}, high)));
 
 function makeBar(bar, from, to, written) {
   const [left, right] = [from, to].sort((a, b) => a - b);
@@ -33,7 +33,9 @@ function makeBar(bar, from, to, written) {
   shape.style.width = `${Math.max(right - left, 0.4)}%`;
   const value = element("span", { class: "value" }, written(bar.value, bar.total ? "" : "+"));
   value.style.left = `${right}%`;
-  return element("div", { class: bar.total ? "step total" : "step" }, element("span", { class: "name" }, bar.name), element("span", { class: "track" }, shape, value));
+  const name = element("span", { class: "name", title: bar.name });
+  fillName(name, bar.name);
+  return element("div", { class: bar.total ? "step total" : "step" }, name, element("span", { class: "track" }, shape, value));
 }
 
 export function waterfallTable(change, columns = ["What", "Change of the risk", "95 % interval"]) {

@@ -13,9 +13,12 @@ function sized(size) {
 
 function roughly(size) {
   if (size >= 1e3 && size < 1e9) return size.toLocaleString("en", { maximumFractionDigits: 0 });
-  const rounded = Number(size.toPrecision(3));
-  return size === 0 || size >= 1e-4 && size < 1e9 ? String(rounded) : rounded.toExponential().replace(/[+-]\d$/, (power) => `${power[0]}0${power[1]}`);
+  return size === 0 || isShort(size) ? String(Number(size.toPrecision(3))) : powers(size, 3);
 }
+
+// Whether a size is written without a power of ten.
+const isShort = (size) => size >= 1e-4 && size < 1e9;
+const powers = (size, digits) => (size === 0 ? "0" : Number(size.toPrecision(digits)).toExponential().replace(/[+-]\d$/, (power) => `${power[0]}0${power[1]}`));
 
 // Three significant digits, or as many as there are before the point.
 export const rough = (value) => `${value < 0 ? "−" : ""}${roughly(Math.abs(value))}`;
@@ -23,12 +26,16 @@ export const rough = (value) => `${value < 0 ? "−" : ""}${roughly(Math.abs(val
 // How numbers are written that are compared with each other: all with the decimals that the largest of them asks for.
 export function among(values) {
   const largest = Math.max(...values.map(Math.abs)) || 1;
-  const decimals = Math.min(Math.max(2 - Math.floor(Math.log10(largest)), 0), 12);
-  return (value, plus = "") => `${value < 0 ? "−" : value > 0 ? plus : ""}${Math.abs(value).toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals })}`;
+  const decimals = Math.max(2 - Math.floor(Math.log10(largest)), 0);
+  const shown = (size) => (isShort(largest) ? size.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }) : powers(size, 3));
+  return (value, plus = "") => `${value < 0 ? "−" : value > 0 ? plus : ""}${shown(Math.abs(value))}`;
 }
 
-// A number of an axis, where all have the same distance.
-export const tick = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 }).replace("-", "−");
+// The numbers of an axis, which have the same distance.
+export function ticks(values) {
+  const short = isShort(Math.max(...values.map(Math.abs)) || 1);
+  return values.map((value) => `${value < 0 ? "−" : ""}${short ? Math.abs(value).toLocaleString("en", { maximumSignificantDigits: 6 }) : powers(Math.abs(value), 6)}`);
+}
 
 export const signed = (value) => `${value > 0 ? "+" : ""}${figure(value)}`;
 export const number = (value) => value.toLocaleString("en");
