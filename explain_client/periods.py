@@ -109,15 +109,20 @@ class Driven:
         >>> Driven(5000, False, 0.06, 0.044, 0.076, (Driver("dep_hour", 0.024, 0.018, 0.03, True),), 1356998400000).sentence()
         'dep_hour drives the model: 0.024 [0.018, 0.030], over the last 5,000 records, in which it is better than no model by 0.060 [0.044, 0.076] of loss; dep_hour has mattered since 2013-01-01, however often you look'
         >>> Driven(5000, True, 0.01, -0.01, 0.03, ()).sentence()
-        'the model is worth nothing for certain, so nothing drives it: over the 5,000 records since the last alarm it is better than no model by 0.010 [-0.010, 0.030] of loss; give it better features, more records or another model'
+        'the model may be worth nothing, so nothing drives it for certain: over the 5,000 records since the last alarm it is better than no model by 0.010 [-0.010, 0.030] of loss; give it better features, more records or another model'
+        >>> Driven(5000, False, -0.02, -0.03, -0.01, ()).sentence()
+        'the model is worth nothing, so nothing drives it: over the last 5,000 records it is worse than no model by 0.020 [0.010, 0.030] of loss; give it better features, more records or another model'
         """
         since = over or span(self.records, self.since_alarm, unit)
         digits = decimals(self.gain_low, self.gain_high, *(d.low for d in self.drivers[:most]))
         gain = f"by {band(self.gain, self.gain_low, self.gain_high, digits)} of {loss}"
         if self.gain_low <= 0.0:
+            if self.gain < 0.0:
+                gain = f"by {band(-self.gain, -self.gain_high, -self.gain_low, digits)} of {loss}"
+            uncertain = self.gain_high >= 0.0
             return (
-                f"the model is worth nothing for certain, so nothing drives it: over {since} it is better than no model {gain}; "
-                "give it better features, more records or another model"
+                f"the model {'may be' if uncertain else 'is'} worth nothing, so nothing drives it{' for certain' * uncertain}: "
+                f"over {since} it is {'worse' if self.gain < 0.0 else 'better'} than no model {gain}; give it better features, more records or another model"
             )
         if not self.drivers:
             return f"no feature stands out: over {since} the model is better than no model {gain}, and no feature has a share of that for certain"

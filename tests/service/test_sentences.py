@@ -7,11 +7,12 @@ from typing import Any
 from explain_client import Explanation, Stories, Story
 from explain_client.alarm_words import moment
 from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.http.partition import Partition, ShownVersion
 from explain_sidecar.http.sentences import overview_sentence, period_sentences, sentence
 from explain_sidecar.http.views import Page, ViewSelection
 from tests import folds
-from tests.feeds import IMPORTANCE, fed, newest
+from tests.feeds import IMPORTANCE, fed, newest, outputs
 from tests.told import alarm_of
 
 
@@ -56,7 +57,7 @@ def test_the_page_says_what_drove_the_model_over_the_newest_periods() -> None:
     assert partition.shown is not None
     newest, whole = period_sentences(partition.shown, ("ipfi", "cross_entropy"))
     assert newest.startswith("Over the newest 1,000 records: ") and "over 1,000 records" in newest
-    assert whole.startswith("Over all records: ") and "over 2,000 records" in whole
+    assert whole.startswith("Over all records until 20") and "over 2,000 records" in whole
 
 
 def driven(*drivers: tuple[str, float, float, float], gain: float = 0.3) -> dict[str, Any]:
@@ -120,6 +121,11 @@ def test_the_sentence_names_the_driver_its_worth_and_what_changed() -> None:
     assert warming["state"]["status"] == "warming" and warming["sentence"].startswith("Warming up.")
     assert (warming["state"]["records"], warming["state"]["warm_up"]) == (16, 20)
     assert "No explanation yet" in Page(fed(0), ViewSelection()).next()["sentence"]
+    refused = fed(0)
+    (letter,) = [output for destination, output in outputs(60) if destination == "dead_letters"][:1]
+    refused.letter(0, InputRecord(0, 0, letter.key, letter.value, letter.headers))
+    said = Page(refused, ViewSelection()).next()["sentence"]
+    assert said.startswith("No explanation yet, and 1 record could not be used (not_json): ")
 
 
 def test_what_does_not_drive_the_model_is_said_with_its_reason() -> None:
@@ -129,7 +135,7 @@ def test_what_does_not_drive_the_model_is_said_with_its_reason() -> None:
     )
     worthless = headline_of(course, driven=driven(gain=0.05))
     assert worthless.startswith(
-        "The model is worth nothing for certain, so nothing drives it: over the last 5,000"
+        "The model may be worth nothing, so nothing drives it for certain: over the last 5,000"
     )
     assert "by 0.050 [-0.050, 0.150] of log loss; give it better features" in worthless
     early = headline_of({"a": [0.5] * 2}, banded=False)

@@ -145,7 +145,7 @@ METRICS += [
 
 @METRICS.with_labels("estimator", "loss", "version")
 def drivers(state: PartitionState) -> Samples:
-    """Features that drive the model by the newest explanation, which names them; 0 where the model is worth nothing for certain, or none stands out."""
+    """Features that drive the model by the newest explanation, which names them; 0 where the model may be worth nothing, or none stands out."""
     return [
         ([explainer, loss, version], count)
         for version, explained in state.models.items()

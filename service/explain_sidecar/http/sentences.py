@@ -76,20 +76,22 @@ def _told(story: Story, newest: Explanation) -> str:
 def period_sentences(chosen: ShownVersion, column: Column) -> list[str]:
     """What drove the model over the newest period of each name."""
     return [
-        f"{_over(name)}: {period.sentence(*column)}."
+        f"{_over(name, period.until)}: {period.sentence(*column)}."
         for name, period in chosen.periods.items()
         if column[1] in period.importances.get(column[0], {})
     ]
 
 
-def _over(name: str) -> str:
-    """Which period it is.
+def _over(name: str, until: int) -> str:
+    """Which period it is; of one without an end, until when it was told.
 
-    >>> _over("all"), _over("week"), _over("1000")
-    ('Over all records', 'Over the newest week', 'Over the newest 1,000 records')
+    >>> _over("all", 1_368_511_507_000), _over("week", 0), _over("1000", 0)
+    ('Over all records until 2013-05-14 06:05 UTC', 'Over the newest week', 'Over the newest 1,000 records')
     """
     known = {"alarm": "Since the last alarm", "all": "Over all records"}
-    return known.get(name, f"Over the newest {f'{int(name):,} records' if name.isdigit() else name}")
+    if name in known:
+        return f"{known[name]} until {minute(until)}"
+    return f"Over the newest {f'{int(name):,} records' if name.isdigit() else name}"
 
 
 def _moving(newest: Explanation, column: Column) -> str:
@@ -167,6 +169,18 @@ def overview_sentence(worth: Mapping[str, bool], alarms: int, troubled: Sequence
         first = "Every model predicts better than no model"
     count = f"{alarms:,} alarm{'s' * (alarms != 1)} so far" if alarms else "no alarm so far"
     return f"{first}; {count}." + (f" There are problems in {_listed(troubled)}." if troubled else "")
+
+
+def nothing_yet(rejected: Mapping[str, int]) -> str:
+    """Before the first explanation; ``rejected`` counts dead letters by class.
+
+    >>> nothing_yet({"missing_label": 1_200})
+    'No explanation yet, and 1,200 records could not be used (missing_label): `explain-sidecar dead-letters show` says why.'
+    """
+    if not rejected:
+        return "No explanation yet: the sidecar publishes one every emit.every records."
+    count, listed = sum(rejected.values()), _listed(list(rejected))
+    return f"No explanation yet, and {count:,} record{'s' * (count > 1)} could not be used ({listed}): `explain-sidecar dead-letters show` says why."
 
 
 def integrity_sentence(partitions: Mapping[str, Partition], foreign: int) -> str:

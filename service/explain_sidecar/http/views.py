@@ -29,6 +29,7 @@ from explain_sidecar.http.segments import compared_segments
 from explain_sidecar.http.sentences import (
     changes_sentence,
     integrity_sentence,
+    nothing_yet,
     overview_sentence,
     period_sentences,
     sentence,
@@ -100,7 +101,7 @@ class Page:
         partition = known.get(selection.partition) or next(iter(known.values()), None)
         chosen = None if partition is None else partition.versions.get(selection.version) or partition.shown
         if partition is None or chosen is None:
-            return {"sentence": "No explanation yet: the sidecar publishes one every emit.every records.",
+            return {"sentence": nothing_yet(feed.letter_classes),
                     "problem": feed.problem or feed.notice, "whole": True}  # fmt: skip
         newest, stories = chosen.newest, feed.stories.of(partition.number)
         column = column_of(chosen.history, (selection.estimator, selection.loss))
