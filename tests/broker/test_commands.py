@@ -104,7 +104,8 @@ def test_from_a_csv_file_to_explanations_that_name_what_drives_the_model(
     assert tail.wait() == 130
     shown = json.loads(line.cli("checkpoint", "show", "--json", "--clean").stdout)
     assert [(row["state"], row["records"]) for row in shown] == [("verified", 400)] * 4
-    assert "400 records" in " ".join(line.cli("tail", "--until-caught-up").stdout.split())
+    table = line.cli("tail", "--until-caught-up").stdout
+    assert "400 records" in " ".join(table.split()) and table.endswith("\n")
     latest, verified = asyncio.run(asyncio.wait_for(told(line, "latest", "verify"), 120))
     assert latest["problem"] is None
     assert {row["partition"]: row["records"] for row in latest["partitions"]} == dict.fromkeys(range(4), 400)

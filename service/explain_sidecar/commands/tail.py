@@ -122,6 +122,8 @@ def tail(
                 live.update(view(settings, latest, segments), refresh=True)
                 drawn = time.monotonic()
         live.update(view(settings, latest, segments), refresh=True)
+    if not console.is_terminal:
+        console.line()  # which rich writes to terminals alone
 
 
 def _stories(settings: Settings, start: Start, until_caught_up: bool) -> None:
