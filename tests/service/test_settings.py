@@ -423,14 +423,15 @@ def test_missing_brokers_are_reported_with_the_variable_to_set() -> None:
         ("http: {port: 9000, enabled: false}", ""),
         ("http: {port: 9000, enabled: true}", ""),
         ("emit: {every: 5}", ""),
+        ("emit: {every: 1000}", ""),
+        ("emit: {every: 5000}", "emit.periods: a period ends with a message, so that one of 1000 records has as many as emit.every, 5000"),
+        ("emit: {every: 5000, periods: [day, all]}", ""),
         ("", ""),
     ],
-)
-def test_what_is_set_of_a_section_that_nobody_has_enabled_is_named(
-    tmp_path: Path, text: str, words: str
-) -> None:
-    assert "; ".join(load_settings(_file(tmp_path, text), {}).idle).startswith(words)
-    assert bool(load_settings(_file(tmp_path, text), {}).idle) == bool(words)
+)  # fmt: skip
+def test_settings_that_cannot_be_meant_are_named(tmp_path: Path, text: str, words: str) -> None:
+    assert "; ".join(load_settings(_file(tmp_path, text), {}).warnings).startswith(words)
+    assert bool(load_settings(_file(tmp_path, text), {}).warnings) == bool(words)
 
 
 def test_every_setting_has_a_description() -> None:

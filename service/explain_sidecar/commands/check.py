@@ -85,7 +85,7 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
             findings.append(join_store())
         if settings.registry.url and settings.registry.format != "none":
             findings.append(_registry(settings))
-        findings += (Finding("settings", None, sentence) for sentence in settings.idle)
+        findings += (Finding("settings", None, sentence) for sentence in settings.warnings)
         admin = admin_client(settings, ErrorLog())
         names = {"records": settings.topics.records} | Topics(settings, admin).outputs
         found = Topics(settings, admin).describe(*names.values())

@@ -69,7 +69,7 @@ def check(
     if challenger is not None:
         how = _how(challenger, settings.challenger.static)
         lines += [f"the challenger is a {challenger.title} for {task} and {how}", file]
-    lines += [f"warning: {sentence}" for sentence in settings.idle]
+    lines += [f"warning: {sentence}" for sentence in settings.warnings]
     sys.stderr.write("".join(f"{line}\n" for line in lines if line))
     if against_running:
         _against(settings)

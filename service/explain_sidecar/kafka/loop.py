@@ -62,7 +62,7 @@ class Worker(Member[OwnedPartition]):
         check_trust(keys, foreign_code(settings))
         if not keys.keys:
             log.warning(UNSIGNED)
-        for sentence in settings.idle:
+        for sentence in settings.warnings:
             log.warning(sentence)
         topics = Topics(settings, kafka=kafka)
         self._errors = topics.errors
