@@ -110,6 +110,8 @@ def test_from_a_csv_file_to_explanations_that_name_what_drives_the_model(
     assert latest["problem"] is None
     assert {row["partition"]: row["records"] for row in latest["partitions"]} == dict.fromkeys(range(4), 400)
     assert [(chain["verified"], chain["broken"]) for chain in verified["chains"]] == [(40, None)] * 4
+    said = line.cli("run", status=1, EXPLAIN_SEED="5").stderr  # of the worker, whose supervisor adds nothing
+    assert said.count("error: ") == 1 and "seed" in said
 
 
 async def told(line: Pipeline, *tools: str) -> list[Any]:
@@ -234,14 +236,16 @@ def test_what_cannot_start_says_why_in_one_message(
     assert f"error: {message}" in log and log.count("error: ") == 1
 
 
-def test_what_fails_ends_the_run_with_its_message_once_and_publishes_nothing_wrong(pipeline: Factory) -> None:
-    line = pipeline(1)
+def test_a_model_that_fails_is_named_once_with_the_reset_that_keeps_it_and_nothing_wrong_is_published(
+    memory: Factory,
+) -> None:
+    line = memory(1)
     line.feed(mixed_records(1, 200))
     failing = {
         "EXPLAIN_MODEL__FACTORY": "tests.broker.custom_models:Failing",
         "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": str(KEY_FILE),
     }
-    said = line.cli("run", status=1, **failing).stderr
+    said = line.fails(**failing)
     assert (
         "partition 0 offset 99: the model (Failing) failed: ZeroDivisionError: the model divides by zero"
         in said

@@ -17,36 +17,35 @@ def guarded() -> Iterator[GuardedBroker]:
         yield running
 
 
-def outlives(line: Pipeline, environment: dict[str, str]) -> None:
-    """A worker folds on while several tokens expire, one after the other."""
-    worker = line.worker(**environment)
-    for part in range(4):
-        line.feed(mixed_records(2, 100, seed=part))
-        line.wait_for(line.folded)
-        time.sleep(SECONDS)
-    assert worker.stop() == 0, worker.log()
-    line.verify()
-
-
-def test_tokens_of_a_function_are_renewed_for_every_client(guarded: GuardedBroker, tmp_path: Path) -> None:
-    line, calls = Pipeline(guarded, "function", 2), tmp_path / "calls"
-    environment = come(
-        guarded.servers[LISTENER], "tests.broker.tokens:token", **{"sasl.oauthbearer.config": str(calls)}
-    )
-    outlives(line, environment)
-    assert calls.read_text().count("asked") > 6
-    for command in (["check"], ["topics", "show"], ["checkpoint", "show"]):
-        assert line.cli(*command, **environment).stdout
-
-
-def test_tokens_of_an_oidc_server_are_renewed(guarded: GuardedBroker) -> None:
-    line, asked = Pipeline(guarded, "oidc", 2), list[str]()
+def test_tokens_of_a_function_and_of_an_oidc_server_are_renewed_for_every_client(
+    guarded: GuardedBroker, tmp_path: Path
+) -> None:
+    """A worker of each folds on while several tokens expire, one after the other."""
+    lines = [Pipeline(guarded, name, 2) for name in ("function", "oidc")]
+    calls, asked = tmp_path / "calls", list[str]()
     with oidc_server(SECONDS, asked.append) as config:
-        environment = come(guarded.servers[LISTENER], None, **config)
-        outlives(line, environment)
-        shown = line.cli("config", "show", **environment)
+        own = {"sasl.oauthbearer.config": str(calls)}
+        by_function = come(guarded.servers[LISTENER], "tests.broker.tokens:token", **own)
+        by_oidc = come(guarded.servers[LISTENER], None, **config)
+        workers = [
+            line.worker(**environment)
+            for line, environment in zip(lines, (by_function, by_oidc), strict=True)
+        ]
+        for part in range(4):
+            for line in lines:
+                line.feed(mixed_records(2, 100, seed=part))
+            for line in lines:
+                line.wait_for(line.folded)
+            time.sleep(SECONDS)
+        for line, worker in zip(lines, workers, strict=True):
+            assert worker.stop() == 0, worker.log()
+            line.verify()
+        shown = lines[1].cli("config", "show", **by_oidc)
     assert len(asked) > 6 and set(asked) == {"/token"}
     assert SECRET not in shown.stdout
+    assert calls.read_text().count("asked") > 6
+    for command in (["check"], ["topics", "show"], ["checkpoint", "show"]):
+        assert lines[0].cli(*command, **by_function).stdout
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,11 @@ class Sidecar(Process):
         return by_partition(self.samples(), name)
 
 
-def test_the_metrics_say_what_the_topics_hold_and_follow_a_partition_that_moves(pipeline: Factory) -> None:
-    line = pipeline(4, **HTTP, EXPLAIN_RECORD__DELETES="dead_letter")
+def test_metrics_say_what_the_topics_hold_and_follow_a_partition_and_health_fails_while_a_worker_hangs(
+    pipeline: Factory,
+) -> None:
+    """And ten open streams do not hold up a stop."""
+    line = pipeline(4, **HTTP, EXPLAIN_RECORD__DELETES="dead_letter", EXPLAIN_HTTP__STALL_SECONDS="5")
     first = Sidecar(line, "--workers", "2")
     # Records that a worker folds before the other one joins may be folded by that one too, and their steps are counted twice.
     line.wait_for(lambda: first.ready() and len(group_of(line).members) == 2)
@@ -125,24 +128,16 @@ def test_the_metrics_say_what_the_topics_hold_and_follow_a_partition_that_moves(
     assert theirs == {p: 200.0 - bad[p] for p in theirs}  # what the state has folded, wherever it is
     assert second.stop() == 0
     line.wait_for(lambda: len(first.by_partition("records_total")) == 4)
-    assert first.stop() == 0, first.log()
 
-
-def test_health_fails_for_a_worker_that_hangs_and_recovers_and_ten_open_streams_do_not_hold_up_a_stop(
-    pipeline: Factory,
-) -> None:
-    line = pipeline(1, **HTTP, EXPLAIN_HTTP__STALL_SECONDS="2")
-    sidecar = Sidecar(line)
-    line.wait_for(sidecar.ready)
-    worker = workers_of(sidecar)[0].pid
-    os.kill(worker, signal.SIGSTOP)
-    line.wait_for(lambda: get(sidecar.address + "healthz")[0] == 503)
-    assert json.loads(get(sidecar.address + "healthz")[1])["stalled"][0]["worker"] == 0
-    os.kill(worker, signal.SIGCONT)
-    line.wait_for(lambda: get(sidecar.address + "healthz")[0] == 200)
-    streams = [urllib.request.urlopen(sidecar.address + "events", timeout=60) for _ in range(10)]
+    hanging = workers_of(first)[0].pid
+    os.kill(hanging, signal.SIGSTOP)
+    line.wait_for(lambda: get(first.address + "healthz")[0] == 503)
+    assert json.loads(get(first.address + "healthz")[1])["stalled"][0]["worker"] == 0
+    os.kill(hanging, signal.SIGCONT)
+    line.wait_for(lambda: get(first.address + "healthz")[0] == 200)
+    streams = [urllib.request.urlopen(first.address + "events", timeout=60) for _ in range(10)]
     assert all(stream.readline() == b"retry: 1000\n" for stream in streams)
-    assert sidecar.stop() == 0, sidecar.log()
+    assert first.stop() == 0, first.log()
     assert all(stream.read() is not None for stream in streams)  # each of them has ended
 
 
