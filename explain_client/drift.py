@@ -174,6 +174,11 @@ class Drift(Message):
         pattern=DIGEST,
     )
 
+    def __post_init__(self) -> None:
+        causes = self.change["causes"] if self.change else []
+        if type(causes) is not list or not all(type(cause) is str for cause in causes):
+            raise TypeError(f"causes is {causes!r:.60}, and has to be a list of texts")
+
     @property
     def causes(self) -> tuple[str, ...]:
         """What the change is attributed to: "concept", "inputs", both or nothing."""

@@ -171,6 +171,10 @@ class PartialDependence:
         default=(),
     )
 
+    def __post_init__(self) -> None:
+        if not 0 < len(self.points) == len(self.values):
+            raise ValueError(f"{len(self.points)} points and {len(self.values)} values are no curve")
+
     def sentence(self, name: str | None = None) -> str:
         """Which way the feature moves the prediction, in words; ``name`` is what the feature is called.
 

@@ -150,7 +150,7 @@ Reader = Callable[[Any, str], Any]
 def read(kind: type[T], data: Any) -> T:
     """A dataclass from the JSON object that a message has for it, by the types of its fields; raises as a ``Reader`` does.
 
-    A number may be null, as JSON has no NaN. Fields that the dataclass does not have are ignored.
+    A number that is null has to be declared so, as what uses it counts on one. Fields that the dataclass does not have are ignored.
 
     >>> @dataclass
     ... class Point:
@@ -203,9 +203,11 @@ def _values_of(kind: Any) -> Callable[[Any, str], list[Any]]:
             continue
         pattern, absent = about.get("pattern"), about.get("absent", MISSING)
         of = _reader(hint, pattern, about.get("open_ended", False))
+        if least := hint is int and "ge" in about:
+            of = _at_least(about["ge"])
         # Most values need nothing but a look at their type, and most of the time goes into them.
         choices = get_args(hint) if get_origin(hint) is UnionType else (hint,)
-        plain = () if pattern else (kinds for choice in choices if (kinds := _PLAIN.get(choice)))
+        plain = () if pattern or least else (kinds for choice in choices if (kinds := _PLAIN.get(choice)))
         types = frozenset(chain.from_iterable(plain))
         known.append(
             (about.get("alias", each.name), each.default if absent is MISSING else absent, types, of)
@@ -227,7 +229,7 @@ def _values_of(kind: Any) -> Callable[[Any, str], list[Any]]:
 
 def _of_type(kind: type) -> Reader:
     types = _PLAIN.get(kind, (kind,))
-    wanted = "a number or null" if NoneType in types else f"of type {kind.__name__}"
+    wanted = "a number" if float in types else f"of type {kind.__name__}"
 
     def value_of(value: Any, name: str) -> Any:
         if type(value) not in types:
@@ -241,7 +243,7 @@ _PLAIN: dict[Any, tuple[type, ...]] = {
     int: (int,),
     str: (str,),
     bool: (bool,),
-    float: (int, float, NoneType),
+    float: (int, float),
     NoneType: (NoneType,),
 }
 """The types that values of a declared type have in JSON."""
@@ -255,6 +257,15 @@ def _matching(pattern: str) -> Reader:
     def value_of(value: Any, name: str) -> Any:
         if not matches(_text(value, name)):
             raise TypeError(f"{name} is {value!r:.60}, and has to match {pattern}")
+        return value
+
+    return value_of
+
+
+def _at_least(least: int) -> Reader:
+    def value_of(value: Any, name: str) -> Any:
+        if type(value) is not int or value < least:
+            raise TypeError(f"{name} is {value!r:.60}, and has to be of type int, at least {least}")
         return value
 
     return value_of

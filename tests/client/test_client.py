@@ -3,7 +3,7 @@
 import math
 import re
 import sqlite3
-from dataclasses import MISSING, FrozenInstanceError, fields, replace
+from dataclasses import MISSING, FrozenInstanceError, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,12 +15,20 @@ from explain_client import (
     ChainError,
     ClientError,
     Drift,
+    EarlierPrediction,
+    EstimatedLoss,
     Explanation,
     Explanations,
     Importance,
+    ModelVersion,
+    PartialDependence,
     PartitionPosition,
+    Period,
     Position,
+    Prediction,
     SchemaError,
+    Segment,
+    Stories,
     merge,
     merge_periods,
     to_pandas,
@@ -31,6 +39,7 @@ from explain_client.fold import FoldDriver
 from explain_client.messages import Row
 from explain_sidecar.fold.partition import PartitionState
 from tests.folds import fold, settings, values
+from tests.told import alarm_of, drift_of
 
 
 def explained(n=100, partition=0, epoch=0):
@@ -174,6 +183,71 @@ def test_a_value_of_another_type_is_refused_with_the_name_of_its_field(kind):
         (name, *_) = [key for key in reversed(path) if isinstance(key, str)]
         with pytest.raises(SchemaError, match=f"{name} is "):
             kind.from_json(orjson.dumps(changed(said, path, [[True]])))
+
+
+def whole(kind):
+    """``example`` with all that is empty in it."""
+    if kind is Drift:
+        found = drift_of(0, differences=[{}], where={"feature": "plan", "value": "pro"})
+        return orjson.loads(found.raw) | {"separation": {"features": ["a"], "attributable": True}}
+    said = example(kind)
+    if kind is Prediction:
+        said["earlier"] = example(EarlierPrediction)
+    if kind is Explanation:
+        several = {"periods": Period, "partial_dependence": PartialDependence}
+        said |= {name: [example(of)] for name, of in several.items()}
+        said |= {"segments": {"isage": example(Segment)}, "version": example(ModelVersion)}
+        said["estimated_loss"] = {"cross_entropy": example(EstimatedLoss)}
+    return said
+
+
+def within(said):
+    """All that is within a message: lists and objects, and what is none."""
+    inner = said.items() if isinstance(said, dict) else enumerate(said) if isinstance(said, list) else ()
+    for key, value in inner:
+        yield (key,)
+        yield from ((key, *path) for path in within(value))
+
+
+def used(message):
+    """Whatever a reader may ask of a message."""
+    if not is_dataclass(message):
+        parts = message.values() if isinstance(message, dict) else message if type(message) is tuple else ()
+        for part in parts:
+            used(part)
+        return
+    for name in ("sentence", "driven", "importance", "importance_difference", "loss_difference"):
+        ask = getattr(message, name, None)
+        if callable(ask):
+            ask(*["brier"] * isinstance(message, EstimatedLoss))
+    for name in dir(type(message)):
+        if not name.startswith("_") and not callable(value := getattr(message, name)):
+            used(value)
+    if isinstance(message, Explanation):
+        merge([message])
+        if message.periods:
+            used(merge_periods([*message.periods] * 2))
+    if isinstance(message, Explanation | Drift | Alarm):
+        stories = Stories()
+        for one in (alarm_of(seq=0, cause=2), message):
+            stories.add(one)
+        assert [story.sentence() for story in stories]
+
+
+@pytest.mark.parametrize("kind", [Alarm, Drift, Explanation, Prediction, Row])
+def test_a_damaged_message_is_refused_or_can_be_used(kind):
+    said = whole(kind)
+    used(kind.from_json(orjson.dumps(said)))
+    read = 0
+    for path in within(said):
+        for value in (None, 0, 7.5, [], [None], {}, {"a": None}):
+            try:
+                message = kind.from_json(orjson.dumps(changed(said, path, value)))
+            except SchemaError:
+                continue
+            used(message)
+            read += 1
+    assert read > 20
 
 
 @MESSAGES
