@@ -39,6 +39,7 @@ class _Manifest(msgspec.Struct, frozen=True):
 
     app_id: str
     topic: str
+    topic_id: str
     partition: int
     next_offset: int
     records: int
@@ -47,6 +48,13 @@ class _Manifest(msgspec.Struct, frozen=True):
     fold_digest: str
     settings: dict[str, Any]
     parts: dict[str, dict[str, int]] = {}
+
+
+def origin_of(manifest: Any, learnt: str) -> str:
+    """Whose a state is, in words; a warm-up learns from a file or a whole topic, which has the name for an id, and neither partition nor offset."""
+    if manifest.topic_id == manifest.topic:
+        return f"{manifest.topic}, {learnt}"
+    return f"{manifest.topic} partition {manifest.partition}, {learnt}, up to offset {manifest.next_offset}"
 
 
 class Taught(msgspec.Struct, frozen=True):
@@ -117,8 +125,6 @@ def load_taught(path: str | Path) -> Taught:
         raise ValueError(
             f"initial: {path} holds no model that learns in arrays, but one that only its own code can read"
         )
-    about = (
-        f"the model is that of {manifest.app_id}, {manifest.topic} partition {manifest.partition}, after {manifest.records:,} records, up to offset "
-        f"{manifest.next_offset} (fold digest {manifest.fold_digest})"
-    )
+    origin = origin_of(manifest, f"after {manifest.records:,} records")
+    about = f"the model is that of {manifest.app_id}, {origin} (fold digest {manifest.fold_digest})"
     return Taught(explained.model, labels, kinds, manifest.settings, about)

@@ -90,5 +90,5 @@ def test_a_partition_that_begins_with_a_file_is_exact_after_crashes_and_without_
     assert differences(driver, known, [], oracle=oracle) == []
     first = first_messages(driver)[0]
     assert first["carried"]["carried"] == ["labels", "model"]
-    assert "history.csv partition 0, after 200 records, up to offset 200" in first["notices"][0]
+    assert "history.csv, after 200 records (fold digest " in first["notices"][0]
     assert json.loads(driver.published(0)["explanations"][0][1])["epoch"] == 0

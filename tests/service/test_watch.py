@@ -113,7 +113,7 @@ def test_a_report_begins_with_what_the_model_of_a_sidecar_has_learnt(records, se
 @pytest.mark.parametrize("on_alarm", [False, True])
 def test_a_window_is_judged_by_the_model_of_the_file_and_not_by_a_new_one(on_alarm, tmp_path):
     file = ec.load_taught(taught(tmp_path, PHISHING, name="linear"))
-    assert "history.jsonl partition 0, after 200 records" in file.about
+    assert "history.jsonl, after 200 records (fold" in file.about
     drift = ec.Windowing(window=50, on_alarm=on_alarm)
     live = ec.watch(model="linear", task="binary", drift=drift).explainer
     live.begin_with(file)

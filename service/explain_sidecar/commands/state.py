@@ -121,7 +121,7 @@ def export_model(settings: Settings, *, partition: int, file: Path, river: Path 
     written(river, dumps(found))
     classes = "" if isinstance(model, Learner) or not labels else f"; its classes are places in {labels}"
     sys.stdout.write(
-        f"{river}: a {type(found).__name__}{classes}. pickle.load reads it, and runs what it says: only for files of your own\n"
+        f"{river}: {type(found).__name__}{classes}. pickle.load reads it, and runs what it says: only for files of your own\n"
     )
 
 
@@ -217,8 +217,7 @@ def _write_model(settings: Settings, snapshot: Snapshot, file: Path, keys: Keys)
     model = before.data.explained.model if before.data.explained else None
     kind = f"a {model.learner.kind} learner" if model and model.learner else "a model of its own code"
     sys.stdout.write(
-        f"{file}: {size:,} bytes; {kind} {manifest.learnt}, of {manifest.topic} partition {manifest.partition}, up to offset "
-        f"{manifest.next_offset}\nBegin with it: model.initial: {file}\n"
+        f"{file}: {size:,} bytes; {kind} of {manifest.origin}\nBegin with it: model.initial: {file}\n"
     )
     return state
 

@@ -93,8 +93,7 @@ def first_state(
             state.carried, from_partition=manifest.partition, from_offset=manifest.next_offset
         )
     state.notices = [
-        f"the model is that of {manifest.app_id}, {manifest.topic} partition {manifest.partition}, {manifest.learnt}, up to offset "
-        f"{manifest.next_offset} (fold digest {manifest.fold_digest})"
+        f"the model is that of {manifest.app_id}, {manifest.origin} (fold digest {manifest.fold_digest})"
     ]
     return state
 

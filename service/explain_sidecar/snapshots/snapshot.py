@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from explain_core.foreign import dumps, loads
 from explain_core.packing import packed, unpacked
 from explain_core.state import NewerState, StateError, Unpack, decoded, states_in, types_of, versions_of
-from explain_core.taught import MAX_RAW_BYTES
+from explain_core.taught import MAX_RAW_BYTES, origin_of
 from explain_sidecar.errors import DamagedSnapshot, LaterVersion, SnapshotError, UserError
 from explain_sidecar.fold.carry import Carry, carried
 from explain_sidecar.fold.partition import PartitionData, PartitionState
@@ -122,6 +122,11 @@ class Manifest(BaseModel):
             f" of epoch {self.epoch} and what that took over from the one before" if self.superseded else ""
         )
         return f"after {self.records:,} records{more}"
+
+    @property
+    def origin(self) -> str:
+        """Whose the state is and what it has learnt, in words."""
+        return origin_of(self, self.learnt)
 
     versions: Versions = Field(
         examples=[{"python": "3.11.7", "river": "0.22.0", "numpy": "2.1.0", "cpu": "x86_64 AVX2,FMA3"}]
