@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
-from explain_client.errors import ClientError
+from explain_client.errors import ClientError, SchemaError
+from explain_client.fields import Message as Told
 
 CONNECT_SECONDS = 8.0
 """A broker that does not answer for this long is reported as missing."""
@@ -92,6 +93,18 @@ def reason(error: Exception) -> str:
     """What Kafka says, without the codes around it."""
     first = error.args[0] if error.args else error
     return first.str() if isinstance(first, KafkaError) else str(first)
+
+
+T = TypeVar("T", bound=Told)
+
+
+def decoded(kind: type[T], message: Message) -> T:
+    """What a message says. Raises ``SchemaError``, which names it, for what is none of the kind: reading can go on after it."""
+    try:
+        return kind.from_json(message.value() or b"")
+    except SchemaError as error:
+        where = f"topic {message.topic()!r} partition {message.partition()} offset {message.offset()}"
+        raise SchemaError(f"{where}: {error}; the next one is read where this error is caught") from None
 
 
 def reached_end(message: Message, topic: str) -> bool:

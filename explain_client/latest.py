@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from explain_client.errors import ClientError
 from explain_client.explanation import Explanation
-from explain_client.kafka import CONNECT_SECONDS, connect, reached_end, reason
+from explain_client.kafka import CONNECT_SECONDS, connect, decoded, reached_end, reason
 from explain_client.segments import Segment
 
 FIRST_STEP = 64
@@ -123,4 +123,4 @@ def _read(consumer: Consumer, topic: str, number: int, start: int) -> list[Expla
             raise ClientError(f"topic {topic!r} partition {number}: no answer within {CONNECT_SECONDS:g} s")
         if reached_end(message, topic):
             return found
-        found.append(Explanation.from_json(message.value() or b""))
+        found.append(decoded(Explanation, message))

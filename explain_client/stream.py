@@ -21,7 +21,7 @@ from confluent_kafka import (
 
 from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, ClientError
-from explain_client.kafka import CONNECT_SECONDS, POLL_SECONDS, connect, reached_end, reason
+from explain_client.kafka import CONNECT_SECONDS, POLL_SECONDS, connect, decoded, reached_end, reason
 from explain_client.messages import Alarm, Drift, Explanation, Prediction, Row
 from explain_client.position import PartitionPosition, Position
 
@@ -139,8 +139,9 @@ class Stream(Generic[M]):
         # A wait that is cancelled leaves its poll running; the next one takes up what that finds.
         if self._polling is None:
             self._polling = asyncio.get_running_loop().run_in_executor(None, self._next)
-        found = await asyncio.shield(self._polling)
-        self._polling = None
+        await asyncio.wait([self._polling])
+        polled, self._polling = self._polling, None
+        found = polled.result()
         if found is None:
             raise StopAsyncIteration
         return self._taken(found)
@@ -157,7 +158,7 @@ class Stream(Generic[M]):
                 if reached_end(message, self._topic):
                     self._left.discard(message.partition() or 0)
                     continue
-                found = self._type.from_json(message.value() or b"")
+                found = decoded(self._type, message)
                 if self._app_id in (None, found.app_id):
                     return self._verified(message, found)
         except KafkaException as error:

@@ -223,7 +223,23 @@ def test_what_is_at_fault_is_named(topic: Topic, unique_name: Name) -> None:
     topic.write(0, [explained(0, 1)[0].replace(b"explanation/1", b"explanation/2", 1)])
     with pytest.raises(SchemaError, match="schema 'explanation/2', and this explain-client reads"):
         topic.read()
-    topic.write(1, explained(1, 2))
+    topic.write(0, [b"of somebody else", *explained(0, 1)])
+    for newest in (latest, recent):
+        with pytest.raises(SchemaError, match=rf"^topic '{topic.name}' partition 0 offset 0: schema"):
+            newest(topic.servers, topic.name)
+
+    async def by_hand() -> list[str]:
+        found = []
+        async with Explanations(topic.servers, topic.name, follow=False) as stream:
+            for _ in range(3):
+                try:
+                    found.append((await anext(stream)).schema)
+                except SchemaError as error:
+                    found.append(str(error).partition(": ")[0])
+        return found
+
+    places = [f"topic '{topic.name}' partition 0 offset {offset}" for offset in (0, 2)]
+    assert asyncio.run(by_hand()) == [*places, "explanation/1"]
     with Explanations(topic.servers, topic.name, start="latest", follow=False) as stream:
         assert list(stream) == []
     topic.admin.delete_topics([topic.name])[topic.name].result()
@@ -254,7 +270,13 @@ def test_the_example_names_one_leader_once_there_are_bands(topic: Topic, example
     assert example("alert_on_change.py", "--until-caught-up") == ""
     topic.write(0, sent[4:])
     (line,) = example("alert_on_change.py", "--until-caught-up").splitlines()
-    assert line.strip().endswith("partition 0: a leads")
+    assert line.endswith("partition 0: a leads")
+    # Another sidecar on the topic has leaders of its own.
+    given = [{**value, "label": value["b"] > 0} for value in values(1_500, seed=1)]
+    other = settings(app_id="other", **sections)
+    topic.write(0, [output.value or b"" for output in fold(PartitionState(other, 0), given)])
+    lines = example("alert_on_change.py", "--until-caught-up").splitlines()
+    assert [text[-7:] for text in lines] == ["a leads", "b leads"]
 
 
 @pytest.mark.parametrize(
