@@ -7,6 +7,7 @@ important is named with a probability of at most 1 %.
 
 import argparse
 import sys
+from collections.abc import Hashable
 from itertools import count
 from statistics import NormalDist
 
@@ -45,21 +46,26 @@ def main() -> None:
     parser.add_argument("--until-caught-up", action="store_true")
     arguments = parser.parse_args()
 
-    leaders: dict[int, str] = {}
-    looks: dict[tuple[int, int], tuple[count[int], int]] = {}
+    leaders: dict[Hashable, str] = {}
+    looks: dict[Hashable, tuple[count[int], int]] = {}
     with Explanations(arguments.servers, arguments.topic, follow=not arguments.until_caught_up) as stream:
         for explanation in stream:
-            key = explanation.partition, explanation.epoch
+            model = (
+                explanation.app_id,
+                explanation.partition,
+                explanation.version and explanation.version.name,
+            )
+            key = model, explanation.epoch
             numbers, due = looks.setdefault(key, (count(1), 0))
             if explanation.status == "warming" or explanation.explained < due:
                 continue
             settings = next(iter(explanation.estimators.values()))
             looks[key] = numbers, explanation.explained + round(2 / settings["alpha"])
-            first, before = leader(explanation, next(numbers)), leaders.get(explanation.partition)
+            first, before = leader(explanation, next(numbers)), leaders.get(model)
             if first is not None and first != before:
-                leaders[explanation.partition] = first
+                leaders[model] = first
                 where = f"{second(explanation.time)} {explanation.topic} partition {explanation.partition}"
-                print(f"{where}: {first} leads", f"(it was {before})" if before else "", flush=True)
+                print(f"{where}: {first} leads{f' (it was {before})' if before else ''}", flush=True)
 
 
 if __name__ == "__main__":

@@ -272,7 +272,7 @@ def test_the_example_names_one_leader_once_there_are_bands(topic: Topic, example
     (line,) = example("alert_on_change.py", "--until-caught-up").splitlines()
     assert line.endswith("partition 0: a leads")
     # Another sidecar on the topic has leaders of its own.
-    given = [{**value, "label": value["b"] > 0} for value in values(1_500, seed=1)]
+    given = [{**value, "b": value["a"], "a": value.get("b", 0.0)} for value in given]
     other = settings(app_id="other", **sections)
     topic.write(0, [output.value or b"" for output in fold(PartitionState(other, 0), given)])
     lines = example("alert_on_change.py", "--until-caught-up").splitlines()
