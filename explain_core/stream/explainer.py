@@ -6,7 +6,7 @@ import functools
 import hashlib
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,6 +46,11 @@ Dated = tuple[Row, Any, int | None]
 
 DEFAULT = Options()
 
+_OF_NUMBERS = ("kind", "alpha", "n_samples", "groups", "by", "segments", "rows", "reservoir", "params")
+"""Of an explainer."""
+
+_said = msgspec.json.Encoder(enc_hook=lambda value: type(value).__name__).encode
+
 ONLY = ""
 """The name of the slot where there are no versions of the model."""
 
@@ -70,6 +75,7 @@ class StreamData(State, frozen=True):
     slot: SlotData
     parts: PartsData
     unlabelled: Count = 0
+    options: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class StreamExplainer:
@@ -511,14 +517,40 @@ class StreamExplainer:
             self.slots[ONLY].state(pack),
             self.parts_state(pack),
             self.unlabelled,
+            self._options(),
         )
+
+    def _options(self) -> dict[str, str]:
+        """Options by which the numbers of a state are made, as far as its shape does not tell them."""
+        options, explained = self.options, self.slots[ONLY].explained
+        parts = {"alarms": options.alarms, "drift": options.drift, "following": options.following}
+        found: dict[str, Any] = {"every": options.every}
+        found |= {
+            f"{name}.{key}": value
+            for name, part in parts.items()
+            if part is not None
+            for key, value in asdict(part).items()
+        }
+        if self.slots[ONLY].challengers:
+            found |= {f"comparing.{key}": value for key, value in asdict(options.comparing).items()}
+        for chosen, (name, explainer) in zip(options.explainers, explained.explainers.items(), strict=True):
+            found |= {f"{name}.{key}": getattr(chosen, key) for key in _OF_NUMBERS}
+            found[f"{name}.losses"] = [loss.name for loss in explainer.losses]
+        return {name: _said(value).decode() for name, value in found.items()}
 
     def restore(self, data: StreamData, unpack: Unpack = refuse) -> None:
         """Restore a stored state, before the first record. ``unpack=explain_core.foreign.loads`` also reads a model that is no learner:
         it runs code, so it is for bytes of your own.
 
-        Raises ``StateError`` where the state is not of these options; the stream is then of no more use.
+        Raises ``StateError`` where the state is not of these options; the stream is then of no more use. What only says how numbers are made or
+        shown (``evaluator``, ``warm_up``, ``band``, ``confidence``, ``reasoning``) may be another one.
         """
+        for name, now in self._options().items():
+            before = data.options.get(name, now)
+            check(
+                before == now,
+                f"{name}: it was {before} and is {now}, which would give the numbers another meaning; pass the one of before, or begin without the state",
+            )
         self.next_offset, self.records, self.unlabelled = data.offset, data.records, data.unlabelled
         self.raised, self.digest = data.raised, data.digest
         self.labels.clear()

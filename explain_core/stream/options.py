@@ -74,6 +74,9 @@ class Explainer:
     confidence: float = 0.95
     params: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        _several("losses", self.losses)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Alarming:

@@ -3,6 +3,7 @@
 import functools
 import itertools
 import math
+import re
 
 import msgspec
 import numpy as np
@@ -10,11 +11,11 @@ import pytest
 from river import linear_model
 from river.datasets import synth
 
-from explain_core import Explainer, Options, StreamExplainer
+from explain_core import Alarming, Explainer, Options, StreamExplainer
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.learners.choice import learner_of
 from explain_core.reservoirs import GeometricReservoir
-from explain_core.state import decoded, versions_of
+from explain_core.state import StateError, decoded, versions_of
 from explain_core.stream.explainer import StreamData
 
 RNG = np.random.Generator(np.random.PCG64(0))
@@ -239,3 +240,42 @@ def test_what_goes_on_from_a_stored_state_is_told_as_if_nothing_had_been_stored(
     assert second.explanation["ipfi"].metadata["kind"] == kind
     assert second.state() == whole.state()
     assert str(second.explanation) == str(whole.explanation)
+
+
+BEFORE = {"kind": "ipfi", "rows": 10}
+
+
+@pytest.mark.parametrize(
+    ("explainer", "others", "words"),
+    [
+        ({}, {"every": 2}, "every: it was 1 and is 2"),
+        ({"rows": 20}, {}, "ipfi.rows: it was 10 and is 20"),
+        ({"alpha": 0.1}, {}, "ipfi.alpha: it was 0.001 and is 0.1"),
+        ({"losses": ["brier"]}, {}, 'ipfi.losses: it was ["cross_entropy"] and is ["brier"]'),
+        ({"params": {"kind": "ratio"}}, {}, 'ipfi.params: it was {} and is {"kind":"ratio"}'),
+        ({}, {"alarms": Alarming(one_in=9)}, "alarms.one_in: it was 1000000 and is 9"),
+        ({"confidence": 0.9}, {"warm_up": 5, "evaluator": "generic", "alarms": Alarming(subjects=["loss", "gain", "importance"])}, ""),
+    ],
+)  # fmt: skip
+def test_a_state_outlives_options_that_leave_its_numbers_their_meaning_and_no_others(
+    explainer, others, words
+):
+    def made(explainer, **others):
+        options = Options(**{"explainers": [Explainer(**BEFORE | explainer)], **others})
+        return StreamExplainer(learner_of(linear_model.LogisticRegression(), "classification"), options)
+
+    alarms = {name: Alarming() for name in others if name == "alarms"}
+    first, second = made({}, **alarms), made(explainer, **others)
+    first.update_many([({"a": a, "b": b}, a > b) for a, b in RNG.normal(size=(60, 2)).tolist()])
+    state = first.state()
+    if words:
+        with pytest.raises(StateError, match=re.escape(words)):
+            second.restore(state)
+    else:
+        second.restore(state)
+        assert second.state() == state
+
+
+def test_one_string_for_losses_is_refused():
+    with pytest.raises(ValueError, match="losses: 'brier' is one string; pass a list of names"):
+        Explainer(losses="brier")
