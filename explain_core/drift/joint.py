@@ -47,7 +47,8 @@ PARTS = 10
 """A number is a clock that does not fall from ``GROWS`` of the rows to the next, and grows by its medians in so many parts of each window: a flag
 that is set for a while goes back."""
 FEW = 50
-"""The variance of a window of fewer rows is that of both windows together, at least: its own is 0 where no row happens to be wrong."""
+"""The variance of a window of fewer rows is that of both windows together, at least: its own is 0 where no row happens to be wrong. Of one that is shorter than
+the other by a share it is this share of that, at least: of heavy tails a short window has often seen nothing."""
 
 
 class CodedColumns(NamedTuple):
@@ -90,7 +91,8 @@ def standard_error(first: Values, second: Values) -> Values:
     n = first.shape[-1], second.shape[-1]
     own = [part.var(axis=-1, ddof=1) for part in (first, second)]
     both = (own[0] * (n[0] - 1) + own[1] * (n[1] - 1)) / (n[0] + n[1] - 2)
-    parts = [np.maximum(var, both) if rows < FEW else var for var, rows in zip(own, n, strict=True)]
+    least = [1.0 if rows < FEW else 1.0 - rows / max(n) for rows in n]
+    parts = [np.maximum(var, share * both) for var, share in zip(own, least, strict=True)]
     return np.sqrt(parts[0] / n[0] + parts[1] / n[1])  # type: ignore[no-any-return]
 
 
