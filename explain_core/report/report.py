@@ -397,9 +397,23 @@ class Report:
             ("What drives the model", [*self.drivers().sentences, *self.remarks]),
             ("What changed, and when", [*self._changed(), *self._worse()]),
         ]
-        if why := self.why().sentences:
-            found.append(("Whether the risk moved with it, and why", why))
+        if why := self.why():
+            found.append(("Whether the risk moved with it, and why", [*self._risk(why), *why.sentences]))
         return found
+
+    def _risk(self, why: Sequence[Drift]) -> list[str]:
+        """Of which loss the risk is, where that is another than the one that the rest is about."""
+        from explain_client.words import loss_name
+
+        risks = {loss_name(str(drift.change["loss"])) for drift in why if drift.change} - {self._loss}
+        return [f"The risk here is the {risk}; the changes above are of the {self._loss}." for risk in sorted(risks)]  # fmt: skip
+
+    @property
+    def _loss(self) -> str:
+        """The first loss, by which the model is compared with no model, by its name for people."""
+        from explain_client.words import loss_name
+
+        return loss_name(self.explainer.slots[ONLY].explained.performance.losses[0].name)
 
     def _changed(self) -> list[str]:
         changes, watched = self.changes().sentences, self.explainer.options.alarms
@@ -422,7 +436,7 @@ class Report:
         if not spans:
             return []
         return [
-            f"By its smoothed loss the model {' and '.join(spans)}: importances of that time say nothing{left}."
+            f"By its smoothed {self._loss} the model {' and '.join(spans)}: importances of that time say nothing{left}."
         ]
 
     def _unchanged(self) -> str:
@@ -439,15 +453,12 @@ class Report:
     @property
     def summary(self) -> str:
         """How many records, how good the model is, and the digest."""
-        from explain_client.words import loss_name
-
-        explained = self.explainer.slots[ONLY].explained
-        loss = explained.performance.losses[0].name
+        loss = self.explainer.slots[ONLY].explained.performance.losses[0].name
         left = f" ({self.unlabelled:,} without a label were left out)" if self.unlabelled else ""
         figures = "none yet"
         if self.records:
             model, empty, over = self._losses(loss)
-            figures = f"{loss_name(loss)} {figure(model)} {over}, that of no model {figure(empty)}"
+            figures = f"{self._loss} {figure(model)} {over}, that of no model {figure(empty)}"
         return f"{self.records:,} records{left}; {figures}; digest {self.digest}"
 
     def _losses(self, loss: str) -> tuple[float, float, str]:

@@ -217,12 +217,14 @@ def test_importances_of_a_model_that_was_worse_than_none_are_not_told_as_changes
         1
     ]
     assert line.startswith(
-        f"By its smoothed loss the model has been worse than no model {since}: importances of that time say"
+        f"By its smoothed log loss the model has been worse than no model {since}: importances of that time say"
     )
 
 
 def test_a_change_that_was_taken_back_is_told_once_in_both_lists():
     found = judged(1.0, 0.0, 1.0)
+    first, *_ = dict(found.sections)["Whether the risk moved with it, and why"]
+    assert first == "The risk here is the error rate; the changes above are of the log loss."
     (change,), (why,) = found.changes(), found.why()
     assert why.alarm.seq in [alarm.seq for alarm in change.alarms] and change.over.offset == 6_000
     assert {alarm.onset.offset for alarm in found.alarms()} == {3_000, 6_000}
