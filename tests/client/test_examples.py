@@ -1,12 +1,15 @@
 """The client's examples act on what is there, and on nothing else."""
 
 import json
+from dataclasses import replace
 from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
-from explain_client import Drift, Importance, Importances
-from tests.feeds import outputs
+from explain_client import Drift, Explanation, Importance, Importances
+from tests.feeds import newest, outputs
 
 alert = import_module("explain_client.examples.alert_on_change")
 retrain = import_module("explain_client.examples.retrain_on_drift")
@@ -69,3 +72,58 @@ def test_the_records_to_train_on_begin_with_the_onset_or_else_after_the_window()
     assert retrain.begins(drift) == drift.target.last_offset + 1
     body = json.loads(drift.raw) | {"alarm": {"seq": 3, "offset": drift.offset, "cause": 1}}
     assert retrain.begins(Drift.from_json(json.dumps(body).encode())) == drift.target.first_offset
+
+
+class Stream(list):
+    """Messages in the place of a reader of a topic."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *ended):
+        pass
+
+
+def test_a_change_is_said_at_the_first_look_after_warming_up_and_at_the_next_only_if_it_is_due(
+    monkeypatch, capsys
+):
+    known = Explanation.from_json(json.dumps(newest()).encode())
+    loss, cells = next(iter(known.importances["ipfi"].items()))
+    first, second, *_ = cells
+
+    def led(name, explained, status="ready"):
+        values = {feature: float(feature == name) for feature in cells}
+        found = {feature: Importance(v, 0.01, v - 0.02, v + 0.02, True) for feature, v in values.items()}
+        numbers = {"importances": {"ipfi": {loss: found}}, "estimators": {"ipfi": {"alpha": 0.01}}}
+        return replace(known, status=status, explained=explained, **numbers)
+
+    stream = Stream(
+        [led(first, 10, "warming"), led(first, 20), led(second, 219), led(second, 220), led(second, 500)]
+    )
+    monkeypatch.setattr(alert, "Explanations", lambda *_, **__: stream)
+    monkeypatch.setattr("sys.argv", ["alert_on_change.py", "servers", "topic", "--until-caught-up"])
+    alert.main()
+    said = [text.partition(": ")[2] for text in capsys.readouterr().out.splitlines()]
+    assert said == [f"{first} leads", f"{second} leads (it was {first})"]
+
+
+@pytest.mark.parametrize(("numbers", "trained"), [([5, 6, 7], [5, 7]), ([5, 7], [5, 7])])
+def test_the_second_finding_of_a_change_that_two_windows_share_trains_nothing(numbers, trained, monkeypatch):
+    worse = changed(causes=["concept"], change=0.1, joint__concept__value=0.1)
+    drifts = [
+        replace(worse, target=replace(worse.target, number=number, last_offset=number)) for number in numbers
+    ]
+    run = []
+    monkeypatch.setattr(
+        retrain, "Drifts", lambda *_, **__: Stream([*drifts, replace(drifts[0], partition=9)])
+    )
+    monkeypatch.setattr(
+        retrain, "subprocess", SimpleNamespace(run=lambda command, check: run.append(command))
+    )
+    monkeypatch.setattr("sys.argv", ["retrain_on_drift.py", "servers", "topic", "train"])
+    retrain.main()
+    topic = worse.topic
+    assert run == [
+        *(["train", topic, "0", str(number + 1)] for number in trained),
+        ["train", topic, "9", str(numbers[0] + 1)],
+    ]

@@ -15,6 +15,7 @@ from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.settings import Settings
 from tests import folds
 from tests.feeds import newest, settings
+from tests.told import alarm_of
 
 
 def test_tail_calls_a_partition_by_its_label_else_by_its_only_key() -> None:
@@ -138,6 +139,20 @@ def test_nothing_that_names_keys_or_values_hold_is_obeyed_by_a_terminal(
     printed = capsys.readouterr().out
     assert SHOWN[:30] in printed and all(one.isprintable() for one in printed.replace("\n", ""))
     assert not [line for line in printed.splitlines() if line.startswith("forged")]
+
+
+def test_a_story_is_told_again_only_where_it_is_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loss = {"subject": "loss", "feature": None, "estimator": None, "loss": "brier", "cause": 1}
+    first = alarm_of(**loss, seq=0, before=0.4, after=0.9)
+    gain = alarm_of(**loss | {"subject": "gain"}, seq=1, before=0.4, after=0.2)  # goes with the loss
+    feature = alarm_of(seq=2, cause=1, feature="usage", before=0.1, after=0.3)
+    come = [part for one in (first, gain, feature) for part in (Sent(one.raw, "alarms"), None)]
+    monkeypatch.setattr(tail, "messages", lambda *_, **__: iter(come))
+    tail.tail(Settings(alarms={"enabled": True}, topics={"alarms": "alarms"}), alarms=True)
+    _, *told = capsys.readouterr().out.splitlines()
+    assert ["usage" in line for line in told] == [False, True]
 
 
 class Sent:
