@@ -98,7 +98,7 @@ def test_a_change_is_said_at_the_first_look_after_warming_up_and_at_the_next_onl
         return replace(known, status=status, explained=explained, **numbers)
 
     stream = Stream(
-        [led(first, 10, "warming"), led(first, 20), led(second, 219), led(second, 220), led(second, 500)]
+        [led(second, 10, "warming"), led(first, 20), led(second, 219), led(second, 220), led(second, 500)]
     )
     monkeypatch.setattr(alert, "Explanations", lambda *_, **__: stream)
     monkeypatch.setattr("sys.argv", ["alert_on_change.py", "servers", "topic", "--until-caught-up"])
