@@ -1,7 +1,7 @@
 """In which features two windows differ, in which sense, and what of the change of the risk goes with each; by tests of the rows, without a model.
 
-A feature is *moved* where its own distribution differs: by χ² of its bins, by location and spread of their ranks, by the share of missing
-values. It is *unlike* the others where it is not moved, and neither is another feature, and yet their values do not go together as they
+A feature is *moved* where its own distribution differs: by χ² of its bins, and the binomial of each bin of which a window has too few rows for that; by location and
+spread of their ranks; by the share of missing values. It is *unlike* the others where it is not moved, and neither is another feature, and yet their values do not go together as they
 did: by χ² of the one within bins of the other. Both are tested over all features together (Holm 1979) at ``LEVEL`` each.
 
 Moved features come first, the one first whose values say most about the window a row is from (in bits). Nothing says more than the feature
@@ -29,7 +29,7 @@ from types import NoneType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import chdtrc, kolmogorov, ndtr
+from scipy.special import bdtr, bdtrc, chdtrc, kolmogorov, ndtr
 
 from explain_core.bands import holm
 from explain_core.drift.arrays import Codes, Flags, Values, totals
@@ -45,7 +45,7 @@ LEVEL = 0.01
 BINS = 32
 """Bins of a number, at the most."""
 COARSE = 8
-"""Bins of each of two features that are looked at together."""
+"""Bins of each of two features that are looked at together, at the most; so many that the shorter window has about ``EXPECTED`` rows in each pair."""
 ROWS = 20_000
 """Rows of a window that are looked at, at the most."""
 PAIRED = 64
@@ -64,7 +64,7 @@ QUANTILES = np.linspace(0.05, 0.95, 19)
 
 
 class Feature(NamedTuple):
-    """Both windows' values of a feature, their bins and codes. ``coarse`` are codes of at most ``COARSE`` bins and one of missing values."""
+    """Both windows' values of a feature, their bins and codes. ``coarse`` are codes of at most ``COARSE`` bins, and ``COARSE`` of missing values."""
 
     name: str
     columns: tuple[Column, Column]
@@ -111,7 +111,8 @@ def _feature(name: str, columns: tuple[Column, Column]) -> Feature:
     missing = np.array([value is None for value in bins.representatives])
     present = np.where(missing, 0, counts)
     middle = (np.cumsum(present) - 0.5 * present) / max(int(present.sum()), 1)
-    coarse = np.where(missing, COARSE, np.minimum((COARSE * middle).astype(np.int64), COARSE - 1))[codes]
+    few = min(COARSE, max(2, math.isqrt(int(min(n, len(codes) - n) / EXPECTED))))
+    coarse = np.where(missing, COARSE, np.minimum((few * middle).astype(np.int64), few - 1))[codes]
     return Feature(name, columns, bins, (codes[:n], codes[n:]), (coarse[:n], coarse[n:]))
 
 
@@ -176,7 +177,7 @@ def _moved_chance(feature: Feature) -> float:
     """The chance of so large a difference of the feature's distributions where there is none (Bonferroni over the tests)."""
     counts = np.array([np.bincount(part, minlength=feature.bins.size) for part in feature.codes], dtype=float)
     missing = feature.missing
-    chances = [_chi_squared(counts)]
+    chances = [_chi_squared(counts), *_few_chance(counts)]
     if missing.any() and feature.bins.size > 2:
         chances.append(
             _chi_squared(np.array([counts[:, missing].sum(axis=1), counts[:, ~missing].sum(axis=1)]).T)
@@ -192,6 +193,16 @@ def _moved_chance(feature: Feature) -> float:
 def _chi_squared(counts: Values) -> float:
     statistic, freedom = _statistic(counts[:, None])
     return float(chdtrc(freedom, statistic)[0]) if freedom[0] else 1.0
+
+
+def _few_chance(counts: Values) -> list[float]:
+    """Of so many, or so few, rows of the shorter window in any of the cells of which χ² expects too few; nothing where there is none."""
+    n = counts.sum(axis=1)
+    share = float(n.min() / n.sum())
+    own, pooled = counts[int(n.argmin())].astype(np.int64), counts.sum(axis=0).astype(np.int64)
+    few = (pooled > 0) & (pooled * share < EXPECTED)
+    tails = [bdtr(own[few], pooled[few], share), bdtrc(own[few] - 1, pooled[few], share)]
+    return [2.0 * int(few.sum()) * float(np.min(tails))] if few.any() else []
 
 
 def _statistic(counts: Values) -> Pair:

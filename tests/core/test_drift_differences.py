@@ -85,6 +85,24 @@ def test_the_feature_by_which_rows_were_drawn_comes_before_what_merely_depends_o
     assert "; humid differs less" in change.sentence()
 
 
+@pytest.mark.parametrize("n", [100, 2_000])
+@pytest.mark.parametrize("way", ["missing", "a new category", "unlike"])
+def test_what_changed_is_named_also_where_one_window_is_short(way, n):
+    """χ² expects too few rows of 100 in most cells, but 30 of them where 5,000 have none are no chance."""
+    baseline, target = window(1, 5_100 - n), window(2, n)
+    if way == "unlike":
+        feature, sense = "humid", way
+        target["humid"] = target["humid"][::-1]
+    else:
+        changed, sense, words = WAYS[way]
+        feature = words.split()[0]
+        target[feature] = changed[feature][:n]
+    for windows in ((baseline, target), (target, baseline)):
+        change = compared(windows[1], windows[0])
+        first = change.differences[0]
+        assert feature in (first.feature, first.value) and first.sense in (sense, "gone"), first
+
+
 @pytest.mark.parametrize("n", [150, 2_000])
 def test_without_a_difference_hardly_ever_a_feature_is_named(n):
     named = [
@@ -217,6 +235,6 @@ def test_a_whole_number_is_one_still_where_an_offset_is_undone():
         kinds.add(type(x["floor"]))
         return {0: 1.0}
 
-    baseline = [({"floor": 0, "side": 0}, 0)] * 7
+    baseline = [({"floor": 0, "side": 0}, 0)] * 14
     change = dbshap(baseline, [({"floor": 1, "side": 0}, 0)] * 2, hypothesis=model)
     assert change.differences[0].by == 1.0 and kinds == {int}
