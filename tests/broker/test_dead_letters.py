@@ -21,7 +21,17 @@ def with_letters(memory: Factory) -> Pipeline:
 
 
 def test_show_counts_by_class_and_prints_every_payload_as_json(memory: Factory) -> None:
-    line = with_letters(memory)
+    line: Any = with_letters(memory)
+    said = [text for text in line.workers[-1].log().splitlines() if "could not be used" in text]
+    assert len(
+        said
+    ) == 5 and f"class missing_label; it went to the topic '{line.topics['dead_letters']}'" in "".join(
+        said[:4]
+    )
+    assert "folded 5 records; " in said[4] and "; 5 of them could not be used" in said[4]
+    assert "`explain-sidecar dead-letters show` has the others" in " ".join(
+        line.cli("tail", "--until-caught-up").stdout.split()
+    )
     table = line.cli("dead-letters", "show", "--limit", "1").stdout
     counts = {cells[0]: cells[1] for row in table.split("\n\n")[0].splitlines() if (cells := row.split())}
     assert counts == {

@@ -190,7 +190,10 @@ def view(settings: Settings, latest: dict[int, dict[str, Any]], segments: Segmen
     """The newest explanation of each partition: is the model worth something, and what drives it; and its segments, as told last."""
     if not latest:
         return Group(
-            Text("no explanation yet: the sidecar publishes one every emit.every records", style="dim")
+            Text(
+                "no explanation yet: the sidecar publishes one every emit.every records that it can use; `explain-sidecar dead-letters show` has the others",
+                style="dim",
+            )
         )
     tables: list[Table | Text] = []
     for partition in sorted(latest):

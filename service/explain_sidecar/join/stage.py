@@ -60,7 +60,7 @@ class JoinTotals(Totals):
         elapsed, on_cpu = self.elapsed()
         return (
             f"joined {self.records} records; {elapsed:.3f} s, {on_cpu:.3f} s of them on the CPU, from the first of them to the last commit: "
-            f"{self.commits.seconds:.3f} s committing"
+            f"{self.commits.seconds:.3f} s committing{self.unused}"
         )
 
 

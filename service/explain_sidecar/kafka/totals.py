@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from bisect import bisect_left
@@ -20,6 +21,8 @@ StepPhase = Literal["replaying", "running"]
 STEP_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 COMMIT_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the histograms' buckets."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -84,6 +87,13 @@ class Totals:
         for sent in published:
             if sent.topic == topics.dead_letters:
                 kind = dict(sent.headers)["__explain.errors.class"].decode()
+                if kind not in self.dead_letters:
+                    log.warning(
+                        "a record could not be used, the first one of class %s; it went to the topic %r, where its headers say why",
+                        kind,
+                        sent.topic,
+                        extra={"partition": sent.partition},
+                    )
                 self.dead_letters[kind] = self.dead_letters.get(kind, 0) + 1
             elif sent.value is not None and sent.topic in self._newest:
                 self._newest[sent.topic][sent.partition] = sent.value
@@ -120,5 +130,11 @@ class Totals:
         return (
             f"folded {self.records} records; {elapsed:.3f} s, {on_cpu:.3f} s of them on the CPU, from the first of them to the last commit: "
             f"{folding:.3f} s folding, {self.commits.seconds:.3f} s committing, "
-            f"{self.snapshot_seconds:.3f} s for {self.snapshots} snapshots, {self.recovery_seconds:.3f} s recovering"
+            f"{self.snapshot_seconds:.3f} s for {self.snapshots} snapshots, {self.recovery_seconds:.3f} s recovering{self.unused}"
         )
+
+    @property
+    def unused(self) -> str:
+        """How many of the records could not be used, where any could not."""
+        count = sum(self.dead_letters.values())
+        return f"; {count} of them could not be used" if count else ""
