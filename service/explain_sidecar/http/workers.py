@@ -86,7 +86,7 @@ class WorkerReports:
                 yield Waiting(worker, None, "no report", 0)
                 continue
             if not report.joined:
-                yield Waiting(worker, None, "joining the group", 0)
+                yield Waiting(worker, None, report.reason, 0)
             for partition in report.partitions:
                 if partition.phase != "running":
                     yield Waiting(worker, partition.partition, _words(partition), partition.replay_left)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -26,6 +27,9 @@ from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.topics import Topic, Topics
 from explain_sidecar.kafka.totals import Phase, Totals
 from explain_sidecar.settings import Settings
+
+COPYING = "copying both inputs by id (join.repartition), as far as they were there at the start"
+"""Why the join has not begun."""
 
 
 class Copy(NamedTuple):
@@ -215,13 +219,15 @@ class JoinOfCopies:
         self._join = JoinStage(settings, slot, alive, kafka, open)
         self._all: list[Member[Any]] = [*self._copiers, self._join]
         self.stopping = False
+        self._copying = True
 
     @property
     def totals(self) -> Totals:
         return self._join.totals
 
     def report(self, alive_at: float) -> Report:
-        return self._join.report(alive_at)
+        found = self._join.report(alive_at)
+        return replace(found, reason=COPYING) if self._copying else found
 
     def run(self, until_caught_up: bool = False) -> None:
         """As ``Member.run``."""
@@ -248,6 +254,7 @@ class JoinOfCopies:
                     waits = copying and turns is joining and not self.stopping
                     if waits and any(copier.behind for copier in self._copiers):
                         continue
+                    self._copying = self._copying and turns is not joining
                     if next(turns, running) is running:
                         running.remove(turns)
                 yield

@@ -67,7 +67,7 @@ class JoinReport:
 
 @dataclass(frozen=True)
 class Report:
-    """What a worker has done since its start, and what it owns now."""
+    """What a worker has done since its start, and what it owns now; ``reason``: why it has not joined its group yet."""
 
     alive_at: float
     joined: bool
@@ -81,6 +81,7 @@ class Report:
     hidden: list[Hidden] = field(default_factory=list)
     throttled: float = 0.0
     topic_ids: bool = True
+    reason: str = "joining the group"
 
 
 _REPORT = TypeAdapter(Report)
