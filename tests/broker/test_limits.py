@@ -116,20 +116,6 @@ def test_names_are_let_in_until_an_explanation_is_as_large_as_kafka_takes_it(mem
     )  # room is left for what a message need not have: the longest numbers, drivers, periods
 
 
-def test_times_that_kafka_refuses_stop_the_worker_and_point_to_its_clock(pipeline: Factory) -> None:
-    # Messages that wait before they are sent are as late as those of a clock that lags behind.
-    line = pipeline(1, EXPLAIN_KAFKA__CONFIG='{"linger.ms": 4000}', EXPLAIN_COMMIT__INTERVAL_MS="5000")
-    line.run_to_end()
-    configure(line, "explanations", message_timestamp_before_max_ms="2000")
-    line.feed(mixed_records(1, 100))
-    process = line.worker()
-    assert process.wait(60) == 1, process.log()
-    assert "set this machine's clock" in process.log() and "Traceback" not in process.log()
-    configure(line, "explanations", message_timestamp_before_max_ms="3600000")
-    line.run_to_end()
-    line.verify()
-
-
 def test_event_time_that_leaps_back_changes_nothing_but_the_times_and_is_counted_by_drift_windows(
     memory: Factory,
 ) -> None:
