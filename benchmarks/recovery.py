@@ -34,6 +34,7 @@ from rich.table import Table
 from benchmarks.figures import machine, p99, table_of
 from benchmarks.processes import CASES, RESTORED, Bench, _committed
 from benchmarks.service import _records
+from experiments.options import data_or_none
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.kafka.clients import plain_producer, reading_consumer
 from explain_sidecar.kafka.topics import Topics
@@ -286,11 +287,7 @@ def moves(
 
 
 @click.command(help=__doc__)
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of elec2.csv.gz; without it river's Phishing.",
-)
+@data_or_none("Folder of elec2.csv.gz; without it river's Phishing.")
 @click.option("--kills", "number", default=10, show_default=True)
 @click.option("--rate", default=200.0, show_default=True, help="Records a second, of all partitions.")
 @click.option(

@@ -23,6 +23,7 @@ from river.datasets import Phishing
 from benchmarks.figures import machine, table_of
 from benchmarks.processes import CASES, ONE_DRAW, Bench, Case, Run, Runs
 from experiments.data import load
+from experiments.options import data_or_none
 from explain_sidecar.broker.embedded import Broker
 
 PARTS = (
@@ -301,11 +302,7 @@ SECTIONS: dict[str, Callable[..., Table]] = {
 
 @click.command(help=__doc__)
 @click.argument("sections", nargs=-1, type=click.Choice(list(SECTIONS)))
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of elec2.csv.gz; without it river's Phishing, repeated.",
-)
+@data_or_none("Folder of elec2.csv.gz; without it river's Phishing, repeated.")
 @click.option("--quick", is_flag=True, help="One block, fewer records: some twenty seconds a section.")
 @click.option(
     "--quix",

@@ -26,6 +26,7 @@ from rich.table import Table as Report
 from scipy import stats
 
 from experiments.data import Table, agrawal, load
+from experiments.options import data_or_none
 from explain_core import losses
 from explain_core.importance.batch.permutation import PermutationImportance
 from explain_core.importance.batch.sage import SAGE
@@ -130,11 +131,7 @@ def t_tests(differences: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], fl
 
 
 @click.command(help=__doc__)
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Directory with elec2.csv.gz.",
-)
+@data_or_none("Directory with elec2.csv.gz.")
 @click.option("--quick", is_flag=True, help="2 seeds and 200 records, for a check that it runs.")
 def main(data: Path | None, quick: bool) -> None:
     warnings.filterwarnings("ignore", category=UserWarning)  # ixai comments on every model function

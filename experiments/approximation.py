@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table as Report
 
 from experiments.data import Table, agrawal, load
+from experiments.options import data_or_none
 from explain_core.progress import track
 from explain_core.random import Generator, derive_seed
 from explain_core.reservoirs import GeometricReservoir, Kind, make_reservoir
@@ -166,11 +167,7 @@ def draw(medians: dict[str, dict[str, float]], file: Path) -> None:
 
 
 @click.command(help=__doc__)
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Directory of the real sets.",
-)
+@data_or_none("Directory of the real sets.")
 @click.option("--only", multiple=True, type=click.Choice(list(PAPER)), help="These data sets alone.")
 @click.option("--quick", is_flag=True, help="2 orderings, 1 realisation, 1,200 records of agrawal.")
 @click.option(

@@ -22,7 +22,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table as Report
 
-from experiments.options import quick_option
+from experiments.options import data_or_none, quick_option
 from explain_client import Explanation
 from explain_client.fold import FoldDriver
 
@@ -118,11 +118,7 @@ def false(
 
 
 @click.command(help=__doc__)
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Directory of the data sets.",
-)
+@data_or_none()
 @click.option("--set", "sets", multiple=True, help="These alone.")
 @click.option("--model", default="mixture", show_default=True, help="`model.name`.")
 @click.option("--records", "most", default=20_000, show_default=True, help="Of each set.")

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table as Report
 
 from experiments.data import Table, agrawal, load
+from experiments.options import data_or_none
 from explain_core import plots
 from explain_core.explanation import Explanation
 from explain_core.importance.batch.intervals import IntervalPFI
@@ -124,11 +125,7 @@ def draw(
 
 
 @click.command(help=__doc__)
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Directory with elec2.csv.gz.",
-)
+@data_or_none("Directory with elec2.csv.gz.")
 @click.option(
     "--trees", default=10, show_default=True, help="Trees of the adaptive random forest (the paper: 50)."
 )

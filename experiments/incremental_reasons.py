@@ -29,7 +29,7 @@ from rich.table import Table as Report
 
 from experiments.data import Table
 from experiments.incremental_drift import drifts, share
-from experiments.options import quick_option
+from experiments.options import data_or_none, quick_option
 from explain_core.importance.batch.intervals import IntervalPFI
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.learners.choice import learner_of
@@ -116,11 +116,7 @@ def followed(
 
 
 @click.command(help=__doc__)
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Directory with elec2.csv.gz.",
-)
+@data_or_none("Directory with elec2.csv.gz.")
 @click.option("--trees", default=50, show_default=True, help="Trees of the adaptive random forest.")
 @click.option("--stream", "only", multiple=True, help="Those with this in their names.")
 @click.option("--interval", default=1_000, show_default=True, help="Records of an interval.")

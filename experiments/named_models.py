@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.data import FILES
-from experiments.options import quick_option
+from experiments.options import data_or_none, quick_option
 from explain_client.fold import FoldDriver
 from explain_core.learners.choice import learner_of
 from explain_core.learners.mixture import MixtureLearner
@@ -276,11 +276,7 @@ PARTS = {"sets": of_sets, "drift": of_drift, "hostile": of_hostile, "cost": of_c
 
 
 @click.command(help=__doc__)
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Directory of the data sets.",
-)
+@data_or_none()
 @click.argument("parts", nargs=-1, type=click.Choice(list(PARTS)))
 @quick_option
 def main(data: Path | None, parts: tuple[str, ...], quick: bool) -> None:
