@@ -96,7 +96,7 @@ def _at_least(least: float, before: float) -> str:
 def what(alarm: Mapping[str, Any], name: Callable[[str], str] = str) -> str:
     """What changed, and in which direction; ``name`` turns a feature into what people call it."""
     loss = alarm["loss"] if alarm["subject"] in ("loss", "estimated_loss") else ""
-    named = _short(name(alarm["feature"])) if alarm["feature"] else loss_name(loss or "")
+    named = short(name(alarm["feature"])) if alarm["feature"] else loss_name(loss or "")
     subject = alarm["subject"]
     rose, fell = _WHAT.get(subject, (f"{subject} rose", f"{subject} fell"))
     return (fell if alarm["direction"] == "down" else rose).format(named) + where(alarm, name)
@@ -112,11 +112,11 @@ def where(alarm: Mapping[str, Any], name: Callable[[str], str] = str) -> str:
     segment = alarm.get("segment")
     if segment is None:
         return ""
-    value = "none of the segments" if segment["value"] is None else _short(segment["value"])
-    return f" where {_short(name(segment['feature']))} is {value}"
+    value = "none of the segments" if segment["value"] is None else short(segment["value"])
+    return f" where {short(name(segment['feature']))} is {value}"
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "…"
 
 

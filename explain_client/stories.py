@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from explain_client.alarm import Alarm, Moment
-from explain_client.alarm_words import clause, moment, rank, where
+from explain_client.alarm_words import clause, moment, rank, short, where
 from explain_client.drift import Drift
 from explain_client.errors import SchemaError
 from explain_client.explanation import Explanation
@@ -230,7 +230,11 @@ class Story:
         )
         text += f"; {'; '.join(told)}."
         if self.over is not None:
-            text += f" It is over: as before since {self._when(self.over)}"
+            lasting = [one for one in others if _key(one) not in self.ended]
+            named = dict.fromkeys(
+                short(name(one.feature or one.subject.replace("_", " "))) for one in lasting
+            )
+            text += f" It is over: nearer to before since {self._when(self.over)}{_but(list(named))}"
             causes = [
                 one.cause for one in self.back if _key(one) == _key(lead) and one.cause in self.why_back
             ]
@@ -430,6 +434,16 @@ class Stories:
         place = story.partition, story.epoch, story.version, story.cause
         story.acknowledged = self._acknowledged.get(place)
         return before != (story.expected, story.acknowledged)
+
+
+def _but(lasting: list[str]) -> str:
+    """What is not over, as the end of a clause.
+
+    >>> _but(["usage"]), _but(["a", "b", "c", "d", "e"]), _but([])
+    (', but for usage', ', but for a, b, c and 2 more', '')
+    """
+    *most, last = [*lasting[:NAMED], *([f"{len(lasting) - NAMED} more"] if lasting[NAMED:] else [])] or [""]
+    return f", but for {' and '.join(filter(None, (', '.join(most), last)))}" if last else ""
 
 
 def _tells(told: _Told, story: Story) -> bool:
