@@ -90,10 +90,13 @@ def test_run_with_join_shows_what_is_open_on_its_topics_and_explains_what_it_joi
     other.init_transactions(30)
     other.begin_transaction()
     other.produce(line.topics["records"], b"{}", partition=1)
+    events = line.environment["EXPLAIN_JOIN__EVENTS__TOPIC"]
+    other.produce(events, b"{}", partition=1)
     assert other.flush(30) == 0
     process = Process(["-m", "explain_sidecar.cli", "run", "--with-join"], line.environment)
     said = line.cli("transactions", "abort", "--yes").stdout
     assert f"{line.topics['records']} partition 1, offset 0: the transaction of producer" in said
+    assert f"{events} partition 1, offset 0: the transaction of producer" in said
     assert "Kafka ends it after" in said and "there is nothing to abort" in said
     stands = f"readers of {line.topics['records']} stand still at offset 0 of 1"
     line.wait_for(lambda: stands in process.log(), STANDS_SECONDS + 30)

@@ -43,5 +43,5 @@ def test_a_torn_transaction_names_the_command_that_loses_nothing_or_what_is_lost
         "is published again from the replay"
     ) and "`explain-sidecar transactions abort --yes`" in str(torn)
     assert str(replace(torn, replayed=False)).endswith(
-        "`kafka-transactions.sh abort` ends it; what the join published with it is lost then"
+        "`kafka-transactions.sh abort` ends it; what its program wrote with it is lost then"
     )

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 from explain_sidecar.errors import UserError
-from explain_sidecar.join.topics import changelog, join_settings
+from explain_sidecar.join.topics import changelog, join_settings, sources
 from explain_sidecar.kafka.operators import Open, abort, find_open
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
@@ -15,11 +15,11 @@ OFFSETS = "__consumer_offsets"
 
 
 def show(settings: Settings) -> list[Open]:
-    """Print the transactions that are open on the topics that the sidecar writes to."""
-    topics, joined = Topics(settings), _joined(settings)
-    described = topics.describe(*dict.fromkeys([*topics.outputs.values(), OFFSETS, *joined])).values()
+    """Print the transactions that are open on the topics that the sidecar reads and writes."""
+    topics, others = Topics(settings), _not_replayed(settings)
+    described = topics.describe(*dict.fromkeys([*topics.outputs.values(), OFFSETS, *others])).values()
     found = [
-        replace(one, replayed=topic.name not in joined)
+        replace(one, replayed=topic.name not in others)
         for topic in described
         for one in find_open(settings, [(topic.name, partition) for partition in range(topic.partitions)])
         # Offsets of all groups are on one topic.
@@ -32,12 +32,12 @@ def show(settings: Settings) -> list[Open]:
     return found
 
 
-def _joined(settings: Settings) -> list[str]:
-    """What the join writes to, where there is one."""
+def _not_replayed(settings: Settings) -> list[str]:
+    """What other programs write to, and what the join does, where there is one."""
     if settings.join.events.topic is None:
-        return []
+        return [settings.topics.records]
     stage = join_settings(settings)
-    return [stage.topics.records, stage.topics.dead_letters, changelog(stage)]
+    return [*sources(settings), stage.topics.records, stage.topics.dead_letters, changelog(stage)]
 
 
 def abort_torn(settings: Settings, *, yes: bool = False) -> None:

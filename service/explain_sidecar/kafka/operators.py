@@ -113,7 +113,7 @@ class Open:
             remedy = "Kafka has forgotten it and will not end it. " + (
                 "Run `explain-sidecar transactions abort --yes`: what it held of the sidecar's messages is published again from the replay"
                 if self.replayed
-                else "`kafka-transactions.sh abort` ends it; what the join published with it is lost then"
+                else "`kafka-transactions.sh abort` ends it; what its program wrote with it is lost then"
             )
         return f"{self.topic} partition {self.partition}, offset {self.offset}: the transaction of {whose}. {remedy}"
 
