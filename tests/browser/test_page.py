@@ -534,7 +534,7 @@ def test_numbers_of_any_size_and_long_names_have_room(browser: Browser, unit: fl
     for offset in range(600):
         x = {f"customer.address.of.delivery.{name}": rng.random() for name in ("street", "zip")}
         x["label"] = unit * (sum(x.values()) + (offset > 300))
-        told += state.step(InputRecord(offset, START + offset * HOUR, b"k", json.dumps(x).encode()))
+        told += state.step(InputRecord(offset, START + offset * 60_000, b"k", json.dumps(x).encode()))
     take(site, 0, told)
     sock = bind(http := HttpSettings(port=0))
     with serving(site.routes, sock, http):
@@ -550,6 +550,15 @@ def test_numbers_of_any_size_and_long_names_have_room(browser: Browser, unit: fl
             assert visit.page.evaluate(
                 """() => [...document.querySelectorAll("#opened .value")].every((value) => value.getBoundingClientRect().right <= document.getElementById("opened").getBoundingClientRect().right)"""
             ), view
+            # A time does not run into what is beside it, and a name is not broken in its middle where there is a place for it.
+            assert visit.page.evaluate(
+                """() => [...document.querySelectorAll(".events .when")].every((time) => time.scrollWidth <= time.clientWidth)"""
+            ), view
+            assert view != "overview" or visit.page.locator(".events .when").count()
+            assert (
+                view != "partitions"
+                or visit.page.locator("#comparison tbody th").bounding_box()["width"] >= 72
+            )  # type: ignore[index]
             if view == "importance":
                 bar = "document.querySelector('#features .bar')?.getBoundingClientRect().width"
                 assert width < 700 or visit.page.evaluate(bar) > 20
