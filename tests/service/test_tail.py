@@ -45,6 +45,18 @@ def test_tail_says_over_how_many_records_each_value_is(alpha: float | None, said
     assert said in console.file.getvalue()  # type: ignore[attr-defined]
 
 
+def test_numbers_of_any_size_and_long_names_can_be_read_in_the_table() -> None:
+    """A name is not cut off where others begin alike, and a number has no decimals that say nothing."""
+    message, console = newest(), Console(width=110, file=io.StringIO())
+    cells = message["importance"]["ipfi"]["cross_entropy"]
+    cells["signal"] |= {"value": 3_086_826_943.9, "low": -84_217_077.0, "high": 9_006_161_316.2}
+    cells["the.first.words.of.a.path.to.a.field.zip"] = cells["signal"]
+    console.print(tail.view(settings(), {0: message}))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "+3.09e+09 [-8.42e+07, +9.01e+09]" in shown and "…" not in shown
+    assert "the.first.words.of.a.path.to.a" in shown and ".field.zip" in shown
+
+
 def test_tail_names_the_version_what_was_served_and_the_skew() -> None:
     message = newest()
     message["version"] = {"name": "7", "sha256": "0" * 64, "records": 100}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -242,7 +242,7 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
         yield Text(f"{said[0].upper()}{said[1:]}.", style="red")
         return
     table = Table(box=None, pad_edge=False)
-    table.add_column("feature", max_width=30)
+    table.add_column("feature", max_width=30, overflow="fold")
     names = [name for name, by_loss in message["importance"].items() if loss in by_loss]
     free = [
         name for name, by_loss in message["importance"].items() if not {*by_loss} & {*message["performance"]}
@@ -254,10 +254,9 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
         over = _remembered((message.get("estimators") or {}).get(name) or {})
         table.add_column(Text(f"{estimator_name(name)} [low, high]{over}"), justify="right")
     first = names[0]
+    columns = [message["importance"][name][loss] for name in names]
     for feature in ranking(message, first)[:TOP]:
-        table.add_row(
-            Text(feature), *(_cell(message["importance"][name][loss].get(feature)) for name in names)
-        )
+        table.add_row(Text(feature), *(_cell(cells.get(feature), _form(cells)) for cells in columns))
     hidden = len(message["importance"][first][loss]) - TOP
     if hidden > 0:
         table.add_row(Text(f"and {hidden} more", style="dim"))
@@ -307,7 +306,7 @@ def _by_segment(estimator: str, segments: list[dict[str, Any]]) -> Table:
     feature = segments[0]["feature"]
     title = Text(f"by {feature}, {estimator_name(estimator)}", style="bold")
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    table.add_column(Text(feature), max_width=30)
+    table.add_column(Text(feature), max_width=30, overflow="fold")
     for column in ("records", loss_name(loss), "without features", "what matters most"):
         table.add_column(column, justify="right")
     for segment in segments[:TOP]:
@@ -319,7 +318,7 @@ def _by_segment(estimator: str, segments: list[dict[str, Any]]) -> Table:
             f"{segment['records']:,}",
             figure(performance["model"]),
             figure(performance["empty"]),
-            Text("–" if first is None else f"{first} {_cell(cells[first])}"),
+            Text("–" if first is None else f"{first} {_cell(cells[first], _form(cells))}"),
         )
     if len(segments) > TOP:
         table.add_row(Text(f"and {len(segments) - TOP} more", style="dim"))
@@ -333,8 +332,18 @@ def ranking(message: dict[str, Any], estimator: str) -> list[str]:
     return sorted(known, key=lambda feature: -known[feature] if known[feature] is not None else 0.0)
 
 
-def _cell(cell: dict[str, float | None] | None) -> str:
+def _form(cells: Mapping[str, Mapping[str, float | None]]) -> str:
+    """How the numbers of a column are written, by the largest of them.
+
+    >>> [_form({"a": {"value": value}}) for value in (0.02, -2e3, 3e10, 4e-8, None)]
+    ['+.4f', '+,.0f', '+.3g', '+.3g', '+.4f']
+    """
+    largest = max((abs(cell["value"]) for cell in cells.values() if cell["value"]), default=1.0)
+    return "+.4f" if 1e-3 <= largest < 1e3 else "+,.0f" if 1e3 <= largest < 1e9 else "+.3g"
+
+
+def _cell(cell: Mapping[str, float | None] | None, form: str) -> str:
     if cell is None or cell["value"] is None:
         return "–"
-    band = "" if cell["low"] is None else f" [{cell['low']:+.4f}, {cell['high']:+.4f}]"
-    return f"{cell['value']:+.4f}{band}"
+    band = "" if cell["low"] is None else f" [{cell['low']:{form}}, {cell['high']:{form}}]"
+    return f"{cell['value']:{form}}{band}"
