@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from explain_client import Explanation
+from explain_client import Drift, Explanation, Prediction
 from explain_sidecar.commands import tail
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.settings import Settings
 from tests import folds
+from tests.client.test_client import example
 from tests.feeds import newest, settings
 from tests.told import alarm_of
 
@@ -167,6 +168,34 @@ def test_a_story_is_told_again_only_where_it_is_told_otherwise(
     assert ["usage" in line for line in told] == [False, True]
 
 
+@pytest.mark.parametrize("output", ["explanations", "drift", "predictions"])
+def test_what_is_no_message_is_passed_over_with_a_warning(
+    output: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    known = {kind: json.dumps(example(kind)).encode() for kind in (Explanation, Drift, Prediction)}
+    kind = next(kind for kind in known if kind.called[1] == output)
+    damaged = json.dumps(example(kind) | {"offset": None}).encode()
+    come = [Sent(content, output) for content in (damaged, known[kind])]
+    monkeypatch.setattr(tail, "messages", lambda *_, **__: iter(come))
+    topics = {name: name for name in ("explanations", "drift", "predictions")}
+    chosen = Settings(topics=topics, predictions={"enabled": True})
+    with caplog.at_level("WARNING", "explain_sidecar"):
+        tail.tail(chosen, drift=output == "drift", predictions=output == "predictions")
+    assert f"{output} partition 0 offset 7: not {kind.called[0]}: TypeError: offset is None" in caplog.text
+    assert "JFK" in capsys.readouterr().out
+
+
+def test_a_loss_that_is_not_known_is_said_to_be_so() -> None:
+    message = newest()
+    message["performance"]["cross_entropy"]["model"] = None
+    console = Console(file=io.StringIO(), width=200)
+    console.print(tail.view(settings(), {0: message}))
+    assert "log loss unknown, without features 0." in console.file.getvalue()  # type: ignore[attr-defined]
+
+
 class Sent:
     """A message of a partition."""
 
@@ -174,3 +203,4 @@ class Sent:
         self.value = lambda: content
         self.topic = lambda: topic
         self.partition = lambda: 0
+        self.offset = lambda: 7

@@ -18,11 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from explain_client import (
-    Acknowledged,
-    Alarm,
     Drift,
     EstimatedLoss,
-    Expected,
     Explanation,
     Prediction,
     Stories,
@@ -32,6 +29,7 @@ from explain_client import (
 from explain_client.errors import SchemaError
 from explain_client.fields import read
 from explain_client.frames import period_rows
+from explain_client.messages import OUTPUTS
 from explain_client.periods import WORSE, Driven
 from explain_client.words import estimator_name, figure, loss_name, minute, of_loss
 from explain_sidecar.errors import UserError
@@ -87,8 +85,8 @@ def tail(
     told = (message for message in stream if message is not None)
     if periods is not None:
         for message in told:
-            if b'"periods":[{' in (value := message.value() or b""):
-                _periods(settings, Explanation.from_json(value), periods, as_json)
+            if _has_periods(message) and (explanation := _read(settings, message)) is not None:
+                _periods(settings, explanation, periods, as_json)
         return
     if as_json:
         for message in told:
@@ -98,22 +96,23 @@ def tail(
     console = Console(markup=False, emoji=False)
     if output != "explanations":
         for message in told:
-            body = plain_json(orjson.loads(message.value() or b"{}"))
-            source = f"{body['topic']} {_name(settings, body)} offset {body['offset']}"
-            if output == "predictions":
-                source += f", id {body['id']}" if body["id"] is not None else ""
-                prediction = Prediction.from_json(message.value() or b"")
-                body["sentence"] = plain(prediction.sentence(settings.predictions.top))
+            one: Prediction | Drift | None = _read(settings, message)
+            if one is None:
+                continue
+            source = f"{one.topic} {settings.name_of(one.partition, one.keys)} offset {one.offset}"
+            if isinstance(one, Prediction):
+                source += f", id {one.id}" if one.id is not None else ""
+                said = one.sentence(settings.predictions.top)
             else:
-                body["sentence"] = plain(Drift.from_json(message.value() or b"").told)
-            console.print(Text(f"{source}: {body['sentence']}"), soft_wrap=True)
+                said = one.told
+            console.print(Text(plain(f"{source}: {said}")), soft_wrap=True)
         return
     latest: dict[int, dict[str, Any]] = {}
     segments: Segments = {}
     drawn = 0.0
     with Live(console=console, auto_refresh=False) as live:
         for came in stream:
-            if came is not None:
+            if came is not None and _read(settings, came) is not None:
                 body = latest[came.partition() or 0] = orjson.loads(came.value() or b"{}")
                 for name, segment in body.get("segments", {}).items():
                     whose = body["partition"], body["epoch"], name
@@ -136,7 +135,9 @@ def _stories(settings: Settings, start: Start, until_caught_up: bool) -> None:
     stream = messages(settings, topics.alarms, start, until_caught_up, also=also)
     for message in chain(stream, [None]):
         if message is not None:
-            found = stories.add(part) if (part := _part(settings, message)) is not None else []
+            if message.topic() == topics.explanations and not _has_periods(message):
+                continue
+            found = stories.add(part) if (part := _read(settings, message)) is not None else []
             changed |= {(story.partition, story.key): story for story in found}
             continue
         for place, story in changed.items():
@@ -147,19 +148,17 @@ def _stories(settings: Settings, start: Start, until_caught_up: bool) -> None:
         changed = {}
 
 
-def _part(
-    settings: Settings, message: Message
-) -> Alarm | Drift | Explanation | Expected | Acknowledged | None:
-    """What a message adds to the stories; None for nothing."""
-    value, topics = message.value() or b"", settings.topics
+def _has_periods(message: Message) -> bool:
+    return b'"periods":[{' in (message.value() or b"")
+
+
+def _read(settings: Settings, message: Message) -> Any:
+    """A message, by its topic; None, and a warning, for what is none."""
+    topics, topic = settings.topics, message.topic()
+    kinds = {getattr(topics, output): kind for output, kind in OUTPUTS.items()}
     try:
-        if message.topic() == topics.control:
-            return control_of(value)
-        if message.topic() == topics.alarms:
-            return Alarm.from_json(value)
-        if message.topic() == topics.drift:
-            return Drift.from_json(value)
-        return Explanation.from_json(value) if b'"periods":[{' in value else None
+        read_as = control_of if topic == topics.control else kinds[topic].from_json
+        return read_as(message.value() or b"")
     except SchemaError as error:
         log.warning(
             "%s partition %s offset %s: %s", message.topic(), message.partition(), message.offset(), error
@@ -211,15 +210,18 @@ def _name(settings: Settings, message: dict[str, Any]) -> str:
 
 def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | Text]:
     loss, performance = next(iter(message["performance"].items()))
-    gain = performance["empty"] - performance["model"]
+    losses = performance["model"], performance["empty"]
+    model, empty = ("unknown" if one is None else figure(one) for one in losses)
+    gain = None if None in losses else losses[1] - losses[0]
+    better = "" if gain is None else f" ({'better' if gain > 0 else 'worse'} by {figure(abs(gain))})"
     version = f", version {message['version']['name']}" if message.get("version") else ""
     title = (
         f"{message['topic']} {_name(settings, message)}{version}: {message['records']:,} records, {loss_name(loss)} "
-        f"{figure(performance['model'])}, without features {figure(performance['empty'])} ({'better' if gain > 0 else 'worse'} by {figure(abs(gain))})"
+        f"{model}, without features {empty}{better}"
     )
-    model = message.get("model") or {}
-    if model.get("weights"):
-        title += f", {made_of(model['weights'])}"
+    state = message.get("model") or {}
+    if state.get("weights"):
+        title += f", {made_of(state['weights'])}"
     if performance.get("served") is not None:
         title += f", served {figure(performance['served'])}"
     skew = message.get("skew")
@@ -236,7 +238,7 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
     yield Text(title, style="bold")
     for name, estimated in (message.get("estimated_loss") or {}).items():
         yield Text(read(EstimatedLoss, estimated).sentence(loss_name(name)))
-    worse = model.get("worse_since")
+    worse = state.get("worse_since")
     if worse is not None:
         said = WORSE.format(f"{minute(worse['timestamp'])}, offset {worse['offset']}")
         yield Text(f"{said[0].upper()}{said[1:]}.", style="red")
