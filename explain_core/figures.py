@@ -19,9 +19,13 @@ def figures(values: Sequence[float], half: float) -> list[str]:
     (['6,880', '0', '510'], ['0.106', '0.107', '0.013'])
     >>> figures([1.5e-12, 8.51e-12], 1.2e-12), figures([3.2e12], 4e10)
     (['1.5e-12', '8.5e-12', '1.2e-12'], ['3.200e+12', '4.0e+10'])
+    >>> figures([0.5, 9.77e-300], 0.0)
+    ['0.500', '9.77e-300', '0.000']
     """
+    if half == 0.0:
+        return [figure(value) for value in (*values, half)]
     largest = max(map(abs, values))
-    digits = 1 - math.floor(math.log10(half)) if half > 0.0 else 3
+    digits = 1 - math.floor(math.log10(half))
     if digits > MOST or largest >= 10.0**MOST or half >= 10.0**MOST:
         return [*(_power(value, half) for value in values), _power(half, half)]
     return [
@@ -55,3 +59,21 @@ def rough(value: float) -> str:
 
 def signed(value: float) -> str:
     return f"{'+' * (value > 0.0)}{figure(value)}"
+
+
+def bound(value: float, digits: int = 4) -> str:
+    """A number that others are compared with: so many significant digits, or as many as there are before the point.
+
+    >>> bound(9.10512), bound(-0.000123456), bound(201_304.0), bound(1e22)
+    ('9.105', '-0.0001235', '201,304', '1e+22')
+    """
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.{digits}g}"
+
+
+def exact(value: float) -> str:
+    """All digits of a number, but for those that are rounding.
+
+    >>> exact(-999.0), exact(1_234_567.0), exact(0.1 + 0.2)
+    ('-999', '1234567', '0.3')
+    """
+    return f"{value:.15g}"

@@ -21,6 +21,8 @@ LEAST_MATCHED = 0.1
 NAMED = 5
 """Features that a sentence names as those that tell windows apart, with so many characters of each."""
 LONGEST = 100
+ROUNDED = 1e3
+"""Standard errors from which on half of an interval is but an allowance for rounding."""
 WORTH_SAYING = 0.05
 """The share of rows without a match from which on the sentence mentions them."""
 
@@ -219,7 +221,7 @@ class Where:
         return self._words(str)
 
     def _words(self, name: Name) -> str:
-        return f"{_share(self.share)} of it where {_short(name(self.feature))} is {_short(self.value)}, {_share(self.rows)} of the rows"
+        return f"{self.share:.0%} of it where {_short(name(self.feature))} is {_short(self.value)}, {_share(self.rows)} of the rows"
 
 
 @dataclass(frozen=True)
@@ -463,11 +465,11 @@ def _interval(cause: Cause, name: str | None = None) -> str:
     """The value with its sign ± half its interval's width."""
     sign = "−" if cause.value < 0.0 else "+"
     size = abs(cause.value)
-    told = (
-        figure(size)
-        if cause.low is None or cause.high is None
-        else " ± ".join(figures([size], (cause.high - cause.low) / 2.0))
-    )
+    if cause.std is None or cause.low is None or cause.high is None:
+        told = figure(size)
+    else:
+        half = (cause.high - cause.low) / 2.0
+        told = " ± ".join(figures([size], half if half < ROUNDED * cause.std else 0.0))
     return f"{cause.name if name is None else name} {sign}{told}".strip()
 
 

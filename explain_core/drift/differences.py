@@ -38,6 +38,7 @@ from explain_core.drift.change import LEAST_MATCHED, Difference, Sense, listed
 from explain_core.drift.conditional import Pair
 from explain_core.drift.joint import Played, cause_by, generator, of_rows
 from explain_core.drift.windows import Column, Window
+from explain_core.figures import bound, exact
 from explain_core.sums import total
 
 LEVEL = 0.01
@@ -285,19 +286,19 @@ def _of_numbers(feature: Feature, bits: float, only: Callable[[float, float], fl
         np.bincount(part, minlength=len(values)) / part.size for part in np.split(places, [len(before)])
     )
     most = int(np.argmax(np.abs(two - one)))
-    ways = [(f"{values[most]:g}", float(one[most]), float(two[most]))]
+    ways = [(exact(values[most]), float(one[most]), float(two[most]))]
     for own, other, swapped in ((after, before, False), (before, after, True)):
         for words, outside in (
-            (f"above {other.max():g}", own > other.max()),
-            (f"below {other.min():g}", own < other.min()),
+            (f"above {bound(other.max(), 6)}", own > other.max()),
+            (f"below {bound(other.min(), 6)}", own < other.min()),
         ):
             share = float(np.mean(outside))
             ways.append((words, share, 0.0) if swapped else (words, 0.0, share))
     # Else the bound that the values pass most more, or less, often.
     at = int(np.argmax(np.abs(np.cumsum(two - one))))
-    bound = (f"above {values[at]:.4g}", float(one[at + 1 :].sum()), float(two[at + 1 :].sum()))
+    past = (f"above {bound(values[at])}", float(one[at + 1 :].sum()), float(two[at + 1 :].sum()))
     words, first, second = next(
-        (way for way in ways if only(way[1] * present[0], way[2] * present[1]) >= MOST_OF), bound
+        (way for way in ways if only(way[1] * present[0], way[2] * present[1]) >= MOST_OF), past
     )
     first, second = first * present[0], second * present[1]
     kind: Sense = "new" if first == 0.0 else "gone" if second == 0.0 else "shares"

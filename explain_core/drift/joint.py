@@ -99,8 +99,10 @@ def standard_error(first: Values, second: Values) -> Values:
 def skewness(first: Values, second: Values) -> Values:
     """Of the same sums, each a sum of independent terms; 0 where nothing varies. Of windows that are alike the two parts cancel."""
     parts = [part - part.mean(axis=-1, keepdims=True) for part in (first, second)]
-    third = sum((part**3).sum(axis=-1) / part.shape[-1] ** 3 for part in parts)
-    cubed = standard_error(first, second) ** 3
+    # Third powers of large losses overflow; to divide by a power of two rounds nothing.
+    scale = int(np.frexp(max(np.abs(part).max(initial=0.0) for part in parts))[1])
+    third = sum((np.ldexp(part, -scale) ** 3).sum(axis=-1) / part.shape[-1] ** 3 for part in parts)
+    cubed = np.ldexp(standard_error(first, second), -scale) ** 3
     return np.asarray(np.divide(third, cubed, out=np.zeros_like(cubed), where=cubed > 0.0))
 
 

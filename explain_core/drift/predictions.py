@@ -12,6 +12,8 @@ from explain_core.drift.windows import Window
 from explain_core.losses import LARGEST, Loss, Prediction, argmax
 from explain_core.sums import total
 
+MOST = LARGEST**2
+"""With larger losses, whose squares and their sums overflow, nothing would be known of the risk."""
 PSEUDO_CLASSES = 20
 """Quantile bins of the truth in a regression, at the most."""
 
@@ -78,7 +80,7 @@ def classes_of(windows: tuple[Window, Window], loss: Loss) -> Classes:
 
 
 def losses_by_class(loss: Loss, predictions: Predictions, classes: Classes) -> Values:
-    """n × classes: the loss of each prediction with each class as the truth. Raises ``ValueError`` unless finite."""
+    """n × classes: the loss of each prediction with each class as the truth. Raises ``ValueError`` for one beyond ``MOST``."""
     truths = classes.truths
     if loss.reads == "label":
         labels, most = _most_probable(predictions)
@@ -90,14 +92,14 @@ def losses_by_class(loss: Loss, predictions: Predictions, classes: Classes) -> V
             for prediction in _one_by_one(predictions)
         ]
         found = np.array(table, dtype=float).reshape(len(table), len(truths)) + classes.spread
-    if not np.isfinite(found).all():
-        i, c = np.argwhere(~np.isfinite(found))[0].tolist()
+    if not (np.abs(found) <= MOST).all():
+        i, c = np.argwhere(~(np.abs(found) <= MOST))[0].tolist()
         raise _not_finite(loss, _one_by_one(predictions)[i], truths[c], float(found[i, c]))
     return found
 
 
 def own_losses(loss: Loss, predictions: Predictions, y: Sequence[Any], classes: Classes, w: int) -> Values:
-    """The loss of each prediction for its own truth, the rows being those of window w. Raises ``ValueError`` unless finite."""
+    """The loss of each prediction for its own truth, the rows being those of window w. Raises ``ValueError`` for one beyond ``MOST``."""
     if loss.reads == "label":
         codes = classes.codes[w]
         return losses_by_class(loss, predictions, classes)[np.arange(len(codes)), codes]
@@ -105,8 +107,8 @@ def own_losses(loss: Loss, predictions: Predictions, y: Sequence[Any], classes: 
     found = np.array(
         [loss(truth, prediction) for truth, prediction in zip(y, given, strict=True)], dtype=float
     )
-    if not np.isfinite(found).all():
-        i = int(np.flatnonzero(~np.isfinite(found))[0])
+    if not (np.abs(found) <= MOST).all():
+        i = int(np.flatnonzero(~(np.abs(found) <= MOST))[0])
         raise _not_finite(loss, given[i], y[i], float(found[i]))
     return found
 
@@ -154,5 +156,5 @@ def _most_probable(predictions: Predictions) -> tuple[list[Any], Codes]:
 
 def _not_finite(loss: Loss, prediction: Prediction, truth: Any, value: float) -> ValueError:
     return ValueError(
-        f"loss: {loss.name!r} is {value} for the truth {truth!r} and the prediction {prediction!r}; use a finite loss"
+        f"loss: {loss.name!r} is {value} for the truth {truth!r} and the prediction {prediction!r}; use a loss, or a unit, of finite numbers up to {MOST:g}"
     )

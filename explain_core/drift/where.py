@@ -7,7 +7,6 @@ not give to any of those looked at (Bonferroni).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator
 
 import numpy as np
@@ -18,6 +17,7 @@ from explain_core.drift.arrays import Flags, totals
 from explain_core.drift.binned import Binned, FeatureBins
 from explain_core.drift.change import Where
 from explain_core.drift.conditional import Pair
+from explain_core.figures import bound, exact
 
 LEVEL = 0.01
 """Chance that a place is named where all rows have an equal part in the effect."""
@@ -79,7 +79,7 @@ def _words(bins: FeatureBins, chosen: Flags) -> str:
         return "missing"
     if bins.edges is None or (first == last and bins.exact):
         value = bins.representatives[first]
-        return f"{value:g}" if isinstance(value, float) and math.isfinite(value) else str(value)
-    low = f"above {bins.edges[first - 1]:.4g}" if first else ""
-    high = f"at most {bins.edges[last]:.4g}" if last < len(bins.edges) else ""
+        return exact(value) if isinstance(value, float) else str(value)
+    low = f"above {bound(bins.edges[first - 1])}" if first else ""
+    high = f"at most {bound(bins.edges[last])}" if last < len(bins.edges) else ""
     return " and ".join(filter(None, (low, high)))

@@ -299,6 +299,20 @@ def test_a_model_sees_what_is_ignored_and_the_games_do_not(moved):
     assert none.product.inputs == () and none.joint.concept.value != 0.0
 
 
+def test_a_change_that_is_certain_is_told_without_what_rounding_makes():
+    baseline = [({"a": i % 7}, 0) for i in range(200)]
+    change = dbshap(baseline, [(x, 1) for x, _ in baseline], hypothesis=lambda x: {0: 1.0}, factorisation="joint")  # fmt: skip
+    assert change.sentence() == "error rate rose by 1.000 ± 0.000 (0.000 → 1.000): concept +1.000 ± 0.000"
+
+
+@pytest.mark.parametrize("predicted", [1e60, 1e71])
+def test_a_model_that_has_diverged_has_finite_intervals(predicted):
+    window = [({"a": i % 70}, float(i % 70)) for i in range(700)]
+    model = wrap(lambda x: predicted if x["a"] == 69 else 0.0, "regression")
+    change = dbshap(window, window[::-1], hypothesis=model, factorisation="joint")
+    assert RiskChange.from_json(change.to_json()) == change and change.joint.concept.high > 0.0
+
+
 @pytest.mark.parametrize("rows", [3, 10, 20])
 def test_a_few_rows_without_an_error_do_not_show_that_the_risk_fell(rows):
     """Where 12 % are wrong, 3 rows are all right more often than not; the variance of their losses is 0 then."""

@@ -130,6 +130,7 @@ TABLE = {"a": [1.0, 2.0, 3.0], "y": [0, 1, 0]}
         (GOOD, GOOD, {"hypothesis": lambda x: 1.0}, "a classifier returns a mapping"),
         (GOOD, GOOD, {"loss": "zero"}, "'zero' is not one of"),
         (GOOD, GOOD, {"loss": Loss("log", "label", lambda y, label: math.inf)}, "'log' is inf for the truth 0"),
+        (GOOD, [*GOOD, ({"a": 1.0}, 1e100)], {"loss": "squared", "hypothesis": wrap(lambda x: 0.0, "regression")}, "'squared' is 1e+200 for"),
         (GOOD, GOOD, {"loss": "squared", "hypothesis": wrap(coin, "classification")}, "'squared' is a regression loss"),
         (GOOD, GOOD, {"conditional": "forest"}, "conditional: 'forest' is not one of auto, table, tree"),
         (GOOD, GOOD, {"factorisation": "all"}, "factorisation: 'all' is not"),

@@ -64,6 +64,19 @@ def test_the_feature_that_was_altered_is_named_in_the_sense_in_which_it_was(way)
     assert RiskChange.from_json(change.to_json()) == change
 
 
+@pytest.mark.parametrize(
+    ("alter", "words"),
+    [
+        (lambda i, old: 1_234_567.0 if i % 10 == 0 else 200_000.0 + old, "wind is 1234567 in 10%"),
+        (lambda i, old: 200_000.0 + (old if i % 2 else 20.0 + old), "wind is above 200,0"),
+    ],
+)
+def test_numbers_of_many_digits_are_told_with_those_that_matter(alter, words):
+    """Zip codes, months such as 201304, pascals: four digits name others."""
+    baseline = altered(wind=lambda i, old: 200_000.0 + old)
+    assert compared(altered(wind=alter), baseline).differences[0].words.startswith(words)
+
+
 def test_values_dealt_out_to_other_rows_are_named_by_what_they_no_longer_go_with():
     target = window(2)
     target["humid"] = target["humid"][::-1]
