@@ -297,6 +297,37 @@ def test_a_backlog_that_came_after_its_partition_was_drained_holds_the_others() 
     assert back_in_time(driver) <= SKEW
 
 
+@pytest.mark.parametrize("which", [EVENTS, LABELS])
+@pytest.mark.parametrize("running", [False, True])
+def test_retention_costs_the_records_that_are_gone_and_nothing_that_waits(
+    which: str, running: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = began()
+    driver.finish()
+    if running:
+        driver.start()
+        driver.turn(0, 10)
+    log = driver.cluster.log(which, 0)
+    for n in range(5):
+        log.append(Entry(b"any", Given(f"0-gone-{n}", 60_000, n if which == LABELS else None).value(), (), 0))
+    log.low = log.high - 1
+    log.entries[log.low] = Entry(None, None, (), 0, control=True)
+    for partition in range(2):
+        driver.give(partition, records(RECORDS, partition, 1))
+    (refused,) = driver.run_to_end() if not running else [driver.turn(0, 20) or driver.ended[-1]]
+    remedy = (
+        f"kafka-consumer-groups --group app-join --topic {which}:0 --reset-offsets --to-earliest --execute"
+    )
+    assert "retention deleted records" in refused and remedy in refused
+    driver.lose()
+    driver.cluster.groups["app-join"].committed[which, 0] = log.low, ""
+    with caplog.at_level("WARNING", "explain_sidecar"):
+        driver.finish()
+    assert f"records {log.low - 4} to {log.low - 1} of {which} are passed over" in caplog.text
+    driver.end()
+    assert driver.differences() == []
+
+
 @pytest.mark.parametrize("foreign", ["of another partition", "that cannot be read"])
 def test_a_local_store_that_is_not_this_partitions_is_restored_from_the_changelog(foreign: str) -> None:
     driver = JoinDriver()

@@ -128,7 +128,6 @@ class Copier(PacedMember[CopiedPartition]):
         self._input = (EventInput, LabelInput)[which](stage)
         setting = ("join.events.topic", "join.labels.topic")[which]
         own = stage.model_copy(update={"app_id": f"{stage.app_id}-copy-{('events', 'labels')[which]}"})
-        self._group_name = own.app_id
         watched = {setting: self._source, "join": self._target}
         super().__init__(own, slot, alive, kafka, topics, known=watched, totals=Totals(own.topics))
         self._backlog: Mapping[int, int] | None = None
@@ -190,9 +189,6 @@ class Copier(PacedMember[CopiedPartition]):
 
     def _own(self, partition: int) -> CopiedPartition:
         return CopiedPartition(self._source.name, partition, self._consumer, self._reader)
-
-    def _overtaken(self, partition: int) -> str:
-        return f"go on with what is there: delete the group {self._group_name!r}, and what is left is copied anew"
 
     def _end_offsets(self) -> Mapping[int, int]:
         return {

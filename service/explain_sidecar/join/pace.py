@@ -170,6 +170,12 @@ class PacedMember(Member[P]):
     def _publish(self, partition: int, published: Sequence[Any]) -> None:
         """What a record of a partition publishes. Raises ``Aborted``."""
 
+    def _overtaken(self, topic: str, partition: int) -> str:
+        return (
+            f"go on with what is there: kafka-consumer-groups --group {self._group_name} --topic {topic}:{partition} --reset-offsets "
+            "--to-earliest --execute"
+        )
+
     def _keep_pace(self, skew: float, ends: PartitionEnds, partitions: int) -> Pace:
         """Take in records in the order of their times, of all partitions of the inputs."""
         self._pace = Pace(skew, self._consumer, ends, [*self._inputs], partitions, self._clock)

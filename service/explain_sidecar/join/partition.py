@@ -265,7 +265,7 @@ class JoinPartition(Paced):
                 f"{self._who}: a topic was deleted and created again (their ids were {', '.join(saved.topics)} and are "
                 f"{', '.join(cluster.topic_ids)}); what waits is of records that are gone. {self._remedy()}"
             )
-        elif any(now not in (-1, then) for now, then in zip(committed, saved.offsets, strict=True)):
+        elif not self._fit(saved.offsets):
             # The changelog and the group's offsets are written by one transaction; each may become visible a little later.
             self._behind_until = self._behind_until or cluster.clock.monotonic() + BEHIND_SECONDS
             if cluster.clock.monotonic() > self._behind_until:
@@ -292,12 +292,24 @@ class JoinPartition(Paced):
         for schemas, learnt in zip(self._schemas, self._learnt, strict=True):
             schemas.restore(learnt)
         self._on_changelog = [len(learnt) for learnt in self._learnt]
-        self.offsets = list(saved.offsets)
+        self.offsets = list(map(max, saved.offsets, committed))
         self._committed_offsets = list(saved.offsets)
         self._count()
         self.phase = "running"
         seconds = cluster.clock.monotonic() - self._restoring_since
         log.info("running from offsets %s, restored in %.3f s", self.offsets, seconds, extra=self._extra)
+
+    def _fit(self, saved: Sequence[int]) -> bool:
+        """Whether the committed offsets are those of the changelog, or one was moved over records that retention has deleted, as ``_overtaken`` says."""
+        for topic, now, then in zip(self._cluster.topics, self._committed, saved, strict=True):
+            if now in (-1, then):
+                continue
+            where = TopicPartition(topic, self.partition)
+            low, _ = self._cluster.reader.get_watermark_offsets(where, timeout=5.0)
+            if not then < now <= low:
+                return False
+            log.warning("records %d to %d of %s are passed over: they were deleted", then, now - 1, topic, extra=self._extra)  # fmt: skip
+        return True
 
     def _remedy(self) -> str:
         settings = self._cluster.settings

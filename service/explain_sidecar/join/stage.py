@@ -187,9 +187,6 @@ class JoinStage(PacedMember[JoinPartition]):
     def _gone(self, owned: JoinPartition) -> None:
         owned.close()
 
-    def _overtaken(self, partition: int) -> str:
-        return f"begin anew: delete the topic {self._cluster.changelog!r} and the group {self._cluster.settings.app_id!r}"
-
     def _end_offsets(self) -> Mapping[int, Any]:
         return {
             partition: tuple(self._end_of(topic, partition) for topic in self._cluster.topics)

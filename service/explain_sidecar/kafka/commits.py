@@ -76,6 +76,7 @@ class Committer(ABC, Generic[P]):
         seconds, most = settings.commit.interval_ms / 1000, TRANSACTION_TIMEOUT_MS / 2000
         self._intervals = seconds, min(BEHIND_TIMES * seconds, most)
         self._most, errors = settings.commit.max_records, topics.errors
+        self._group_name = settings.app_id
         self._inputs = {topic.name: setting for setting, topic in list(known.items())[:inputs]}
         self._consumer = group_consumer(settings, slot, errors, kafka)
         self._reader = reading_consumer(settings, errors, kafka=kafka, fetch_wait_max_ms=fetch_wait_max_ms)

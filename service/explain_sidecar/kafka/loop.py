@@ -252,7 +252,7 @@ class Worker(Member[OwnedPartition]):
     def _at_end(self, owned: OwnedPartition, message: Message) -> None:
         owned.at_end(message.offset())  # type: ignore[arg-type]
 
-    def _overtaken(self, partition: int) -> str:
+    def _overtaken(self, topic: str, partition: int) -> str:
         return f"go on with the newest state that is whole: {kept_by_reset(partition)}"
 
     def _assigned(self, partitions: list[int]) -> None:

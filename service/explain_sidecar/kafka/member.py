@@ -118,7 +118,7 @@ class Member(Committer[P]):
             ) from None
 
     @abstractmethod
-    def _overtaken(self, partition: int) -> str:
+    def _overtaken(self, topic: str, partition: int) -> str:
         """What to do where retention deleted records before they were taken in."""
 
     def _look(self) -> None:
@@ -211,7 +211,7 @@ class Member(Committer[P]):
                 self._at_end(owned, message)
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             self._watch.confirm(self._watch.ask())  # a topic that was created again is shorter
-            remedy = self._overtaken(partition)
+            remedy = self._overtaken(topic, partition)
             self._save_all()
             raise UserError(
                 f"{topic} partition {partition}: {error.str()}: retention deleted records before they were folded; "
