@@ -107,7 +107,7 @@ def decoded(kind: type[T], message: Message) -> T:
         raise SchemaError(f"{where}: {error}; the next one is read where this error is caught") from None
 
 
-def reached_end(message: Message, topic: str) -> bool:
+def reached_end(message: Message, topic: str, group: str | None = None) -> bool:
     """Whether this is the end of a partition and no message. Raises ``ClientError`` for an error that stays."""
     error = message.error()
     if error is None:
@@ -115,8 +115,11 @@ def reached_end(message: Message, topic: str) -> bool:
     if error.code() == KafkaError._PARTITION_EOF:
         return True
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        remedy = "start='earliest'"
+        if group is not None:  # whose offset counts, and not start
+            remedy = f"kafka-consumer-groups --group {group} --topic {topic}:{message.partition()} --reset-offsets --to-earliest --execute"
         raise ClientError(
             f"topic {topic!r} partition {message.partition()}: the position to read from is not on the topic any more "
-            "(retention, or another topic of that name); explanations in between are lost, start='earliest' accepts that"
+            f"(retention, or another topic of that name); the messages in between are lost, and to go on without them: {remedy}"
         )
     raise ClientError(f"topic {topic!r}: {error.str()}")

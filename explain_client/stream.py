@@ -155,7 +155,7 @@ class Stream(Generic[M]):
                 message = self._consumer.poll(POLL_SECONDS)
                 if message is None:
                     continue
-                if reached_end(message, self._topic):
+                if reached_end(message, self._topic, self._group):
                     self._left.discard(message.partition() or 0)
                     continue
                 found = decoded(self._type, message)
@@ -177,7 +177,7 @@ class Stream(Generic[M]):
                 chains[name] = next_link(chains.get(name), found)
             except ChainError as error:
                 if self._verify == "raise":
-                    raise
+                    raise ChainError(f"{error}; with verify='warn' reading goes on after it") from None
                 log.warning("%s", error)
                 chains[name] = Link(found.epoch, found.seq, found.digest)
         return found, number, PartitionPosition((message.offset() or 0) + 1, chains)

@@ -166,7 +166,9 @@ def test_a_broken_chain_is_raised_or_logged_or_left_alone(
     sent = explained(0, 5)
     broken = [*sent[:2], *sent[3:]]
     topic.write(0, broken)
-    with pytest.raises(ChainError, match="seq 3: 1 messages are missing"):
+    with pytest.raises(
+        ChainError, match="seq 3: 1 messages are missing before it; with verify='warn' reading goes on"
+    ):
         topic.read()
     assert topic.read(verify="warn") == broken
     assert [record.getMessage() for record in caplog.records if "missing" in record.getMessage()]
@@ -192,6 +194,26 @@ def test_a_group_gets_again_what_the_body_did_not_finish_and_still_verifies(
     topic.write(0, sent[6:])
     with pytest.raises(ChainError, match="seq 6: 1 messages are missing"):
         topic.read(group_id=group)
+
+
+def test_a_position_that_retention_has_deleted_is_named_with_what_goes_on_from_there(
+    topic: Topic, cluster: Cluster
+) -> None:
+    sent = explained(0, 6)
+    topic.write(0, sent)
+    group = f"{topic.name}-group"
+    with Explanations(topic.servers, topic.name, follow=False, group_id=group) as stream:
+        position = next(stream) and next(stream) and stream.position
+    log = cluster.log(topic.name, 0)
+    log.low = 4
+    reset = f"kafka-consumer-groups --group {group} --topic {topic.name}:0 --reset-offsets --to-earliest"
+    for how, remedy in (({"group_id": group}, reset), ({"start": position}, "start='earliest'")):
+        with pytest.raises(ClientError, match="the messages in between are lost") as said:
+            topic.read(**how)
+        assert remedy in str(said.value)
+    assert topic.read(start="earliest") == sent[4:]
+    cluster.groups[group].committed[topic.name, 0] = log.low, ""
+    assert topic.read(group_id=group) == sent[4:]
 
 
 def test_the_latest_is_found_behind_aborted_messages_and_the_window_has_its_records(topic: Topic) -> None:
