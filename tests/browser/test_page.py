@@ -235,9 +235,8 @@ def test_the_page_rests_on_request_and_a_line_stops_where_no_records_came(
     page.click("#pause")
     body = json.loads([one.value for one in outputs(0) if one.destination == "explanations"][-1])
     with site[0].feed.lock:
-        for step in (1, 2, 3):
-            later = {"seq": body["seq"] + step, "timestamp": body["timestamp"] + HOUR * (400 + 10 * step)}
-            site[0].feed.explanation(0, json.dumps(body | later).encode())
+        later = {"seq": body["seq"] + 1, "timestamp": body["timestamp"] + HOUR * 400}
+        site[0].feed.explanation(0, json.dumps(body | later).encode())
         site[0].feed.version += 1
     assert page.evaluate(path) == 2
     page.click("#pause")
@@ -247,6 +246,18 @@ def test_the_page_rests_on_request_and_a_line_stops_where_no_records_came(
         page.wait_for_timeout(50)
     page.select_option("#last", "6h")
     assert "last=6h" in page.url
+    # What no line leads to is a point: the newest one stands at the right edge.
+    page.goto(f"{site[1]}#view=changes")
+    page.wait_for_selector("#risk-chart .main")
+    drawn = page.evaluate(
+        """() => {
+          const canvas = document.querySelector("#risk-chart canvas"), label = document.querySelector("#risk-chart .labels .main");
+          const scale = canvas.width / canvas.clientWidth, [left, top] = [label.offsetLeft - 12, label.offsetTop].map((place) => place * scale);
+          const { data } = canvas.getContext("2d").getImageData(left, top, 12 * scale, 18 * scale);
+          return data.some((value, index) => index % 4 === 2 && value > 120 && data[index - 2] < 60 && data[index + 1] > 100);
+        }"""
+    )
+    assert drawn
     visit.end()
 
 
@@ -307,7 +318,7 @@ def test_what_was_served_is_compared_where_records_say_it(
     assert "by 0.250 at the most" in page.inner_text("#served")
     page.locator("#served-chart .canvas").focus()
     page.keyboard.press("End")
-    assert "not the model’s 0.300" in page.inner_text("#served-chart .readout")
+    assert "differing 0.300" in page.inner_text("#served-chart .readout")
     page.evaluate(AXE.read_text())
     assert page.evaluate("axe.run().then((result) => result.violations.length)") == 0
     visit.end()

@@ -13,6 +13,13 @@ const TIMES = [
   [0.001, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{YYYY}-{MM}-{DD}", null, null, null, 1],
 ];
 
+// The places of the times that no line leads to or from.
+function alone(times) {
+  const longest = longestStep(times);
+  const near = (a, b) => b - a <= longest;
+  return times.map((_, index) => index).filter((index) => !near(times[index - 1], times[index]) && !near(times[index], times[index + 1]));
+}
+
 // The points of a stream: what has come, and what comes. Each line has values and, where there are bands, halves.
 export class Course {
   times = [];
@@ -110,7 +117,7 @@ export class Chart {
         series: [
           {},
           ...(band ? [0, 1].map(() => ({ stroke: "transparent", points: { show: false }, gaps })) : []),
-          ...lines.map(({ name, kind }) => ({ label: name, stroke: strokes[kind], width: kind === "main" ? 2.25 : kind === "other" ? 1.5 : 1, dash: kind === "other" ? [6, 4] : [], points: { show: data[0].length < 3 }, gaps })),
+          ...lines.map(({ name, kind }) => ({ label: name, stroke: strokes[kind], width: kind === "main" ? 2.25 : kind === "other" ? 1.5 : 1, dash: kind === "other" ? [6, 4] : [], points: { show: data[0].length < 3, filter: (plot, _, shown) => (shown ? null : alone(plot.data[0])), size: 5 }, gaps })),
         ],
         hooks: {
           setSelect: [(plot) => this.drawn(plot)],

@@ -16,5 +16,5 @@ export function showServed({ state, served, losses, chosen }, times, shares, ran
   byId("served-chart").hidden = !skew.differing || times.length < 2;
   if (byId("served-chart").hidden) return;
   chart ??= new Chart(byId("served-chart"), "Share of served predictions that are not the model’s", choose);
-  chart.update({ times, lines: [{ name: "not the model’s", values: shares, kind: "main" }], band: null, range, zero: true, marks: [], windows: [] });
+  chart.update({ times, lines: [{ name: "differing", values: shares, kind: "main" }], band: null, range, zero: true, marks: [], windows: [] });
 }
