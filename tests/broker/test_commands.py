@@ -289,6 +289,10 @@ def test_topics_are_created_with_the_settings_they_need_and_shown(memory: Factor
     assert "--partitions" in line.cli("topics", "create", status=1).stderr
     assert "missing" in line.cli("topics", "show", status=1).stderr
     line.cli("topics", "create", "--partitions", "3")
+    assert (
+        "is there already, with 3; leave the option out"
+        in line.cli("topics", "create", "--partitions", "4", status=1).stderr
+    )
     rows = {row["setting"]: row for row in json.loads(line.cli("topics", "show", "--json").stdout)}
     assert {row["partitions"] for row in rows.values()} == {3}
     assert rows["topics.checkpoints"]["cleanup.policy"] == "compact"

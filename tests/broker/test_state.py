@@ -270,7 +270,10 @@ def test_a_model_that_river_runs_is_exported_as_the_object_that_it_is(
     model = pickle.loads(river.read_bytes())
     assert type(model) is tree.HoeffdingTreeClassifier and model.n_nodes
     assert model.predict_proba_one({})
-    nowhere = str(tmp_path / "no" / "where")
+    none = line.cli(
+        "model", "export", "--partition", "4", nowhere := str(tmp_path / "no" / "where"), status=1
+    )
+    assert "has no state of it; run the sidecar first, or name one of the partitions 0 to 0" in none.stderr
     assert "cannot be written" in line.cli("model", "export", "--partition", "0", nowhere, status=1).stderr
 
 

@@ -216,7 +216,7 @@ def test_a_warning_goes_to_stderr(files, command):
     [
         ("t.csv", "x,y\n1,up\n2\n", "row 3 has not as many cells"),
         ("t.csv", "x,y\n", "there are no rows"),
-        ("t.csv", "x,z\n1,up\n2,up\n", "target has no column 'y'"),
+        ("t.csv", "x,z\n1,up\n2,up\n", "--label y: TARGET has no such column; it has x, z"),
         ("t.csv", "z,y\n1,up\n2,up\n", "columns: only baseline has x; only target has z"),
         ("t.csv.gz", "x,y\n1,up\n", "cannot be read as CSV"),
         ("t.jsonl", '{"x": 1}\n[1]\n', "line 2 is no JSON object"),

@@ -115,6 +115,8 @@ def run(
 
 def _labelled(argument: str, table: Columns, label: str) -> Columns:
     """The rows that have a label, where some have; and a warning where some have none."""
+    if table and label not in table:
+        raise UserError(f"--label {label}: {argument} has no such column; it has {', '.join(table)}")
     there = [cell is not None for cell in table.get(label, ())]
     if all(there) or not any(there):
         return table

@@ -112,7 +112,9 @@ def export_model(settings: Settings, *, partition: int, file: Path, river: Path 
     with stopped(settings, "export", hold=False, running=True) as sidecar:
         whole = sidecar.snapshots(partition) if partition < sidecar.records.partitions else []
     if not whole:
-        raise UserError(f"--partition {partition}: {settings.topics.records!r} has no state of it")
+        raise UserError(
+            f"--partition {partition}: {settings.topics.checkpoints!r} has no state of it; run the sidecar first, or name one of the partitions 0 to {sidecar.records.partitions - 1}"
+        )
     state = _write_model(settings, whole[0], file, sidecar.keys)
     if river is None:
         return

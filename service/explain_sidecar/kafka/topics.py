@@ -148,7 +148,9 @@ class Topics:
             self.create_topics([(name, partitions, {})])
         found = self.until_described(name)[name]
         if partitions not in (None, found.partitions):
-            raise UserError(f"--partitions {partitions}: {name!r} is there already, with {found.partitions}")
+            raise UserError(
+                f"--partitions {partitions}: {name!r} is there already, with {found.partitions}; leave the option out"
+            )
         return found
 
     def prepare(self, change: bool = True) -> dict[str, Topic]:
