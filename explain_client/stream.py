@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar
 
@@ -28,6 +30,9 @@ from explain_client.position import PartitionPosition, Position
 Start = Literal["earliest", "latest"] | datetime | timedelta | Position
 Verify = Literal["raise", "warn", "off"]
 
+LOOK_SECONDS = 15.0
+"""How often a reader that is no member of a group looks for new partitions."""
+
 MOVED = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS)
 """A commit is refused with these while partitions move to another member, which then gets the message again."""
 
@@ -46,6 +51,8 @@ class Stream(Generic[M]):
 
     With ``group_id`` the reader joins that consumer group: its members share the partitions and go on where the group was;
     ``start`` counts where the group has no offset. A message is committed when the loop's body is done with it.
+
+    A partition that the topic gains meanwhile is read from its beginning.
 
     Raises ``ClientError`` for a broker, topic or setting at fault, ``SchemaError`` for a message that it cannot read.
     """
@@ -74,6 +81,9 @@ class Stream(Generic[M]):
         self._consumer: Consumer | None = None
         self._positions: dict[int, PartitionPosition] = {}
         self._left: set[int] = set()
+        self._known: set[int] = set()
+        """The partitions for which ``start`` counts, and those found since."""
+        self._looked = 0.0
         self._open = False
         self._uncommitted: int | None = None
         self._polling: asyncio.Future[tuple[M, int, PartitionPosition] | None] | None = None
@@ -86,6 +96,7 @@ class Stream(Generic[M]):
     def __enter__(self) -> Self:
         consumer, partitions = connect(self._servers, self._topic, self._group, self._config)
         self._consumer, self._left, self._open = consumer, set(partitions), True
+        self._known, self._looked = set(partitions), monotonic()
         try:
             if self._group is None:
                 consumer.assign(self._begin(partitions))
@@ -152,6 +163,8 @@ class Stream(Generic[M]):
         try:
             self._commit()
             while self._open and (self._follow or self._left):
+                if self._group is None and monotonic() - self._looked > LOOK_SECONDS:
+                    self._look(self._consumer)
                 message = self._consumer.poll(POLL_SECONDS)
                 if message is None:
                     continue
@@ -164,6 +177,19 @@ class Stream(Generic[M]):
         except KafkaException as error:
             raise ClientError(f"topic {self._topic!r}: {reason(error)}") from None
         return None
+
+    def _look(self, consumer: Consumer) -> None:
+        """Read what partitions the topic has gained, too."""
+        self._looked = monotonic()
+        with suppress(
+            KafkaException
+        ):  # such as of a broker that is away: reading waits for it, and so does this
+            found = consumer.list_topics(self._topic, timeout=CONNECT_SECONDS).topics[self._topic].partitions
+            consumer.incremental_assign(self._gained(sorted(found.keys() - self._known)))
+            self._known |= found.keys()
+
+    def _gained(self, partitions: Sequence[int]) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in partitions]
 
     def _verified(self, message: Message, found: M) -> tuple[M, int, PartitionPosition]:
         """The message, its partition, and the position after it."""
@@ -196,10 +222,9 @@ class Stream(Generic[M]):
             self._positions |= {number: at for number, at in start.partitions.items() if number in partitions}
             return [
                 TopicPartition(self._topic, number, self._positions[number].offset)
-                if number in self._positions
-                else TopicPartition(self._topic, number, OFFSET_BEGINNING)
                 for number in partitions
-            ]
+                if number in self._positions
+            ] + self._gained([number for number in partitions if number not in self._positions])
         try:
             if isinstance(start, datetime | timedelta):
                 moment = datetime.now(UTC) - start if isinstance(start, timedelta) else start
@@ -232,7 +257,8 @@ class Stream(Generic[M]):
             {assigned.partition for assigned in given} - {committed.partition for committed in known}
         )
         self._left = {assigned.partition for assigned in given}
-        consumer.assign(known + self._begin(fresh))
+        gained = [number for number in fresh if number not in self._known]
+        consumer.assign(known + self._gained(gained) + self._begin([n for n in fresh if n in self._known]))
 
     def _revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
         # What the loop's body was done with is committed before each poll, and this runs within one.

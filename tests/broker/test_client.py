@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import IsolationLevel, TopicPartition
-from confluent_kafka.admin import NewTopic, OffsetSpec
+from confluent_kafka.admin import NewPartitions, NewTopic, OffsetSpec
 
 from explain_client import (
     ChainError,
@@ -127,6 +128,29 @@ def test_it_follows_and_async_for_yields_the_same(on_kafka: Topic) -> None:
         return found
 
     assert asyncio.run(follow()) == sent
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_a_partition_that_the_topic_gains_is_read_from_its_beginning(
+    start: Any, on_kafka: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("explain_client.stream.LOOK_SECONDS", 0.5)
+    first, gained = explained(0, 3), explained(2, 3)
+    with Explanations(on_kafka.servers, on_kafka.name, start=start) as stream:
+        on_kafka.write(0, first)
+        assert [message.raw for message in itertools.islice(stream, 3)] == first
+        asked = on_kafka.admin.create_partitions([NewPartitions(on_kafka.name, 3)], request_timeout=30)
+        asked[on_kafka.name].result()
+        for client in (on_kafka.admin, on_kafka.producer):
+
+            def led(client: Any = client) -> bool:
+                known = client.list_topics(on_kafka.name, timeout=5).topics[on_kafka.name].partitions
+                return 2 in known and known[2].leader >= 0
+
+            assert wait_for(led)
+        on_kafka.write(2, gained)
+        assert [message.raw for message in itertools.islice(stream, 3)] == gained
+        assert stream.position.partitions.keys() >= {0, 2}
 
 
 def test_a_position_goes_on_where_it_was_and_knows_the_chain(topic: Topic) -> None:
