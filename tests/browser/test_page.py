@@ -490,6 +490,22 @@ def test_what_is_seen_is_saved_as_a_table_and_as_a_picture(
         assert box is not None and abs(image.width - 2 * box["width"]) <= 2
         colours = image.getcolors(1 << 24)
         assert colours is not None and len(colours) > 50 and max(colours)[1] == (255, 255, 255)
+    # What is hidden is not painted, and a long word ends where it does on the page.
+    visit.page.click("#views a[data-view=importance]")
+    visit.page.wait_for_selector("#ranks path[d]")
+    same, gap = visit.page.evaluate(
+        """async () => {
+          const { paint } = await import("/static/export.js");
+          const ranks = document.querySelector("#ranks svg"), sentence = document.getElementById("sentence");
+          const before = paint(ranks).toDataURL();
+          ranks.querySelector(".cursor").remove();
+          sentence.textContent = `${"n".repeat(30)} n`;
+          const painted = paint(sentence), { data } = painted.getContext("2d").getImageData(0, 0, painted.width, painted.height);
+          const inked = Array.from({ length: painted.width }, (_, x) => x).filter((x) => Array.from({ length: painted.height }, (_, y) => data[4 * (y * painted.width + x)]).some((red) => red < 128));
+          return [before === paint(ranks).toDataURL(), Math.max(...inked.slice(1).map((x, index) => x - inked[index]))];
+        }"""
+    )
+    assert same and gap > 8
     visit.end()
 
 

@@ -111,6 +111,7 @@ function paintPart(pen, style, text, start, part) {
 
 function write(pen, style, text, x, y) {
   pen.font = `${style.fontStyle} ${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+  pen.letterSpacing = style.letterSpacing === "normal" ? "0px" : style.letterSpacing;
   pen.fillStyle = style.color;
   pen.fillText(text, x, y);
 }
@@ -119,7 +120,7 @@ function paintShapes(pen, drawing) {
   for (const shape of drawing.querySelectorAll("path, rect, line, text")) {
     const style = getComputedStyle(shape);
     const matrix = shape.getScreenCTM();
-    if (!matrix || style.display === "none") continue;
+    if (!matrix || style.display === "none" || style.visibility === "hidden") continue;
     if (shape.localName === "text") {
       const [x, y] = ["x", "y"].map((name) => Number(shape.getAttribute(name)));
       const at = new DOMPoint(x, y).matrixTransform(matrix);
