@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -22,14 +22,23 @@ Sum = Annotated[float, msgspec.Meta(ge=0.0)]
 
 
 class ShiftState(State, frozen=True):
-    """iPFI of the difference; of each feature the sequence, and the sums of what it counts for and of the spread, with their number; the model's newest prediction: of
-    each of the ``classes``, or one number."""
+    """iPFI of the difference; of each feature the sequence, and the sums of what it counts for and of the spread, with their number; the mean of the model's ``seen``
+    predictions: of each of the ``classes``, or one number."""
 
+    VERSION = 2
+    MIGRATIONS: ClassVar[Any] = {
+        1: lambda old: {
+            **{name: of for name, of in old.items() if name != "newest"},
+            "mean": old["newest"],
+            "seen": min(len(old["newest"]), 1),
+        }
+    }
     estimator: EstimatorState
     sequences: list[ConfidenceState]
     sums: list[tuple[Sum, Sum, Count]]
     classes: list[Value]
-    newest: list[float]
+    mean: list[float]
+    seen: Count
 
 
 class _Difference(BatchModel):
@@ -86,7 +95,7 @@ class ExplanationShift:
     >>> [(found.feature, found.found) for found in shift.features]
     [('b', True), ('a', False)]
     >>> print(shift.sentence())
-    the challenger uses b differently from the model, by 207 % of the variance of the model's predictions: mean of 980 records
+    the challenger uses b differently from the model, by 208 % of the variance of the model's predictions: mean of 980 records
     """
 
     def __init__(
@@ -110,15 +119,20 @@ class ExplanationShift:
         """iPFI of the difference."""
         self._sequences: list[ConfidenceSequence] = []
         self._sums: list[tuple[float, float, int]] = []
-        self._before: Prediction | None = None
+        self._mean: Prediction | None = None
+        self._seen = 0
 
     def update(self, x: Row) -> None:
         """Compare the models on a record. Raises ``ValueError`` for what a prediction may not be."""
         own, other = (model.checked_prediction(x) for model in (self._model, self._challenger))
         n = self.estimator._n
         self.estimator.explain_one(x, None, _minus(other, own))
-        spread = 0.0 if self._before is None else moved(own, self._before)
-        self._before = None if own == {} else own  # one that names no class is none
+        # Twice the variance, as an increment has. Predictions before the record, and not the newest alone: neighbours may be alike.
+        seen = self._seen
+        spread = 0.0 if self._mean is None else 2.0 * seen / (seen + 1) * moved(own, self._mean)
+        if own != {}:  # one that names no class is none
+            self._seen += 1
+            self._mean = own if self._mean is None else _nearer(self._mean, own, 1.0 / self._seen)
         if self.estimator._n == n or self.estimator.increments is None:
             return
         for place, increment in enumerate(self.estimator.increments[0].tolist()):
@@ -163,13 +177,14 @@ class ExplanationShift:
 
     def state(self) -> ShiftState:
         """What a snapshot holds, but for the models and a shared reservoir."""
-        newest = {} if self._before is None else self._before
+        mean = {} if self._mean is None else self._mean
         return ShiftState(
             self.estimator.state(),
             [sequence.state() for sequence in self._sequences],
             self._sums,
-            list(newest) if isinstance(newest, Mapping) else [],
-            list(newest.values()) if isinstance(newest, Mapping) else [newest],
+            list(mean) if isinstance(mean, Mapping) else [],
+            list(mean.values()) if isinstance(mean, Mapping) else [mean],
+            self._seen,
         )
 
     def restore(self, state: ShiftState) -> None:
@@ -181,20 +196,22 @@ class ExplanationShift:
             all(math.isfinite(total) for *sums, _ in state.sums for total in sums),
             "shift: sums that are not finite",
         )
-        check(all(math.isfinite(number) for number in state.newest), "shift: a prediction that is none")
+        check(all(math.isfinite(number) for number in state.mean), "shift: a prediction that is none")
+        check(bool(state.mean) == bool(state.seen), "shift: a mean of no prediction")
         classes, regression = state.classes, self._model.task == "regression"
         check(
-            (not classes and len(state.newest) <= 1)
+            (not classes and len(state.mean) <= 1)
             if regression
-            else len({*classes}) == len(classes) == len(state.newest),
+            else len({*classes}) == len(classes) == len(state.mean),
             "shift: a prediction that is none",
         )
         self._sequences = [self._sequence(place) for place in range(n)]
         for sequence, stored in zip(self._sequences, state.sequences, strict=True):
             sequence.restore(stored)
         self._sums = list(state.sums)
-        if state.newest:
-            self._before = state.newest[0] if regression else dict(zip(classes, state.newest, strict=True))
+        if state.mean:
+            self._mean = state.mean[0] if regression else dict(zip(classes, state.mean, strict=True))
+        self._seen = state.seen
 
 
 def _minus(a: Prediction, b: Prediction) -> Prediction:
@@ -204,3 +221,14 @@ def _minus(a: Prediction, b: Prediction) -> Prediction:
             for label in (b if a.keys() <= b.keys() else dict.fromkeys((*b, *a)))
         }
     return a - b  # type: ignore[operator]
+
+
+def _nearer(mean: Prediction, own: Prediction, share: float) -> Prediction:
+    """The mean moved by a share of the way to a prediction."""
+    if isinstance(mean, Mapping) and isinstance(own, Mapping):
+        labels = mean if own.keys() <= mean.keys() else dict.fromkeys((*mean, *own))
+        return {
+            label: mean.get(label, 0.0) + share * (own.get(label, 0.0) - mean.get(label, 0.0))
+            for label in labels
+        }
+    return mean + share * (own - mean)  # type: ignore[operator]

@@ -63,6 +63,17 @@ def test_what_is_below_the_tolerance_is_no_difference():
     assert fed(own, other, tolerance=0.0005).features[0].found
 
 
+def test_records_that_resemble_their_neighbours_do_not_make_the_variance_small():
+    """g = 0.05 a is 0.25 % of the variance, in whatever order the records come."""
+    shift = ExplanationShift(lambda x: x["a"], lambda x: 1.05 * x["a"], task="regression")
+    rng, a = random.Random(1), 0.0
+    for _ in range(4_000):
+        a = 0.98 * a + math.sqrt(1.0 - 0.98**2) * rng.gauss(0.0, 1.0)
+        shift.update({"a": a})
+    (found,) = shift.features
+    assert not found.found and 0.001 < found.share < 0.004
+
+
 def test_a_tolerance_that_is_none_is_refused():
     with pytest.raises(ValueError, match=r"tolerance: 0.0 is outside \(0, 1\)"):
         ExplanationShift(own, own, task="regression", tolerance=0.0)
