@@ -1,9 +1,13 @@
 """Topics whose settings do not suit the sidecar, and topics that gain partitions."""
 
 import json
+from itertools import islice
+from typing import Any
 
+import pytest
 from confluent_kafka.admin import NewPartitions
 
+from explain_sidecar.kafka import stream
 from tests.broker.harness import Factory, Pipeline, configure, mixed_records
 
 
@@ -35,7 +39,9 @@ def test_unequal_partition_counts_are_an_error_and_missing_topics_can_be_forbidd
 def grow(line: Pipeline, partitions: int) -> None:
     """Give the records topic more partitions, and wait until everybody hears of them."""
     records = line.topics["records"]
-    for future in line.admin.create_partitions([NewPartitions(records, partitions)]).values():
+    for future in line.admin.create_partitions(
+        [NewPartitions(records, partitions)], request_timeout=30
+    ).values():
         future.result()
     for partition in range(line.partitions, partitions):
         line.inputs[partition] = []
@@ -43,6 +49,24 @@ def grow(line: Pipeline, partitions: int) -> None:
     line.wait_for(
         lambda: len(line.admin.list_topics(records, timeout=5).topics[records].partitions) == partitions
     )
+
+
+def test_what_follows_an_output_reads_the_partitions_that_it_gains(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "LOOK_SECONDS", 0.0)
+    line = memory(1)
+    line.feed(mixed_records(1, 100))
+    line.run_to_end()
+    with line.in_place_of_kafka():
+        followed = stream.messages(line.settings, line.topics["explanations"], "newest")
+        assert any(message is not None for message in islice(followed, 5))
+        grow(line, 2)
+        line.feed(mixed_records(2, 200, seed=1))
+        line.run_to_end()
+        found = {message.partition() for message in islice(followed, 100) if message is not None}
+        followed.close()  # type: ignore[attr-defined]
+    assert found == {0, 1}
 
 
 def test_an_input_that_gains_partitions_has_them_folded_with_the_models_that_had_their_keys(
