@@ -83,30 +83,6 @@ def fortress(certificates: dict[str, Certificate]) -> Iterator[GuardedBroker]:
         yield running
 
 
-def test_a_certificate_of_the_client_is_enough_and_one_of_another_is_refused(
-    fortress: GuardedBroker, certificates: dict[str, Certificate]
-) -> None:
-    def come(name: str) -> dict[str, str]:
-        own = {
-            "security.protocol": "SSL",
-            "ssl.ca.location": str(certificates["broker"][1]),
-            "ssl.keystore.location": str(certificates[name][0]),
-            "ssl.keystore.password": PASSWORD,
-        }
-        return {
-            "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": fortress.servers["SSL"],
-            "EXPLAIN_KAFKA__CONFIG": json.dumps(own),
-        }
-
-    line = Pipeline(fortress, "mutual", 2)
-    line.feed(mixed_records(2, 100))
-    log = line.run_to_end(**come("sidecar")).log()
-    line.verify()
-    refused = line.cli("topics", "show", status=1, **come("stranger"))
-    assert "TLS failed" in refused.stderr or "no broker answered" in refused.stderr
-    assert PASSWORD not in log + refused.stderr
-
-
 def allow(admin: AdminClient, user: str, kind: ResourceType, name: str, operation: AclOperation) -> None:
     pattern = ResourcePatternType.LITERAL if kind == ResourceType.TOPIC else ResourcePatternType.PREFIXED
     rule = AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
@@ -220,10 +196,27 @@ def test_a_right_that_is_missing_is_named(
     assert "missing: WRITE on explanations-without-explanations" in checked["explanations"]
 
 
-def test_a_wrong_password_and_an_unknown_authority_are_told_apart(
+def test_a_certificate_of_the_client_is_enough_and_what_is_wrong_with_others_is_told_apart(
     fortress: GuardedBroker, certificates: dict[str, Certificate]
 ) -> None:
-    line = prepared(fortress, "wrong")
+    def by_certificate(name: str) -> dict[str, str]:
+        own = {
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(certificates["broker"][1]),
+            "ssl.keystore.location": str(certificates[name][0]),
+            "ssl.keystore.password": PASSWORD,
+        }
+        return {
+            "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": fortress.servers["SSL"],
+            "EXPLAIN_KAFKA__CONFIG": json.dumps(own),
+        }
+
+    line = prepared(fortress, "credentials")
+    log = line.run_to_end(**by_certificate("sidecar")).log()
+    line.verify()
+    stranger = line.cli("topics", "show", status=1, **by_certificate("stranger"))
+    assert "TLS failed" in stranger.stderr or "no broker answered" in stranger.stderr
+    assert PASSWORD not in log + stranger.stderr
     wrong = user(line, certificates["broker"][1], password="not-the-password")
     for command in (["run"], ["topics", "show"], ["checkpoint", "show"]):
         refused = line.cli(*command, status=1, **wrong)
