@@ -221,6 +221,11 @@ class Driver:
         )  # what a dead worker left open is aborted
         self.cluster.pass_time()
 
+    def finish_in_order(self) -> None:
+        """``finish``, with no byte that differs, and no worker that has ended by itself."""
+        self.finish()
+        assert self.differences() == [] and self.ended == []
+
     def run_to_end(self, settings: Settings | None = None) -> list[str]:
         """A worker until it has caught up, or has ended by itself; returns why, if so."""
         before = len(self.ended)

@@ -81,11 +81,26 @@ def not_deterministic(name: str) -> Scenario:
     return scenario
 
 
-def altered() -> list[str]:
-    """Another count of records in a stored state, under the manifest of before."""
+def folded() -> Driver:
+    """Of one partition, at its end."""
     driver = Driver(partitions=1)
     driver.feed(0, values(30))
     driver.run_to_end()
+    return driver
+
+
+def running() -> Driver:
+    """The same with a worker that runs on."""
+    driver = Driver(partitions=1)
+    driver.feed(0, values(30))
+    driver.start()
+    driver.turn(0, 10)
+    return driver
+
+
+def altered() -> list[str]:
+    """Another count of records in a stored state, under the manifest of before."""
+    driver = folded()
     log = driver.cluster.log("checkpoints", 0)
     offset = max(offset for offset, entry in enumerate(log.entries) if (entry.key or b"").endswith(b"/0"))
     raw = zstd.decompress(log.entries[offset].value or b"")
@@ -100,9 +115,7 @@ def altered() -> list[str]:
 
 def moved_back() -> list[str]:
     """An offset of the past, with the metadata of then; only dead letters come after it."""
-    driver = Driver(partitions=1)
-    driver.feed(0, values(30))
-    driver.run_to_end()
+    driver = folded()
     group = driver.cluster.groups["app"]
     before = dict(group.committed)
     driver.feed(0, [b"{"] * 5)
@@ -116,10 +129,7 @@ def moved_back() -> list[str]:
 
 def created_again() -> list[str]:
     """The records topic is deleted and created while the worker runs, with more records than it had folded."""
-    driver = Driver(partitions=1)
-    driver.feed(0, values(30))
-    driver.start()
-    driver.turn(0, 10)
+    driver = running()
     published = driver.published(0)
     del driver.cluster.topics["records"]
     driver.cluster.create("records", 1)
@@ -133,10 +143,7 @@ def created_again() -> list[str]:
 
 def deleted_under_way() -> list[str]:
     """Retention overtakes a worker: it goes on after a gap, or says so."""
-    driver = Driver(partitions=1)
-    driver.feed(0, values(30))
-    driver.start()
-    driver.turn(0, 10)
+    driver = running()
     assert driver.committed() == [30]
     driver.feed(0, values(30, 1))
     driver.cluster.log("records", 0).low = 45

@@ -55,8 +55,7 @@ def test_an_offset_of_the_past_doubles_nothing(back: int) -> None:
     driver, history = killed_with_something_to_replay()
     driver.cluster.groups["app"].committed["records", 0] = history[back]
     driver.feed(0, values(6, 9))
-    driver.finish()
-    assert driver.differences() == [] and driver.ended == []
+    driver.finish_in_order()
 
 
 def test_an_offset_that_is_not_ours_or_was_moved_back_behind_its_snapshot_is_refused() -> None:
@@ -77,8 +76,7 @@ def test_an_expired_group_goes_on_after_the_last_message(seed: int) -> None:
     driver.lose_after(driver.ends()[0])
     driver.cluster.groups["app"].committed.clear()
     driver.feed(0, values(8, seed + 10))
-    driver.finish()
-    assert driver.differences() == [] and driver.ended == []
+    driver.finish_in_order()
 
 
 @pytest.mark.parametrize("low", range(0, RECORDS + 20, 2))
@@ -117,8 +115,7 @@ def test_a_damaged_snapshot_costs_a_longer_replay_and_no_byte(which: int, older:
         driver.cluster.log("records", 0).low = RECORDS
     damage(driver, which)
     driver.feed(0, values(8, 9))
-    driver.finish()
-    assert driver.differences() == [] and driver.ended == []
+    driver.finish_in_order()
 
 
 @pytest.mark.parametrize("which", range(5))
@@ -149,8 +146,7 @@ def test_a_damaged_snapshot_of_a_group_that_expired_is_passed_over_or_refused() 
             log.low = max(places)
             assert "no older snapshot is left" in refused(driver)
         else:
-            driver.finish()
-            assert driver.differences() == [] and driver.ended == []
+            driver.finish_in_order()
 
 
 @pytest.mark.parametrize("low", [0, 1])
@@ -163,8 +159,7 @@ def test_emptied_checkpoints_are_made_again_from_a_log_that_is_whole(low: int) -
         assert "that topic was emptied or created again" in refused(driver)
     else:
         driver.feed(0, values(8, 9))
-        driver.finish()
-        assert driver.differences() == [] and driver.ended == []
+        driver.finish_in_order()
 
 
 def test_a_snapshot_that_stays_missing_is_not_asked_for_without_a_pause() -> None:
@@ -210,8 +205,7 @@ def test_what_retention_has_deleted_of_an_output_is_not_published_again() -> Non
         log = driver.cluster.log(getattr(driver.settings.topics, name), 0)
         log.low = log.high
     driver.feed(0, values(8, 9))
-    driver.finish()
-    assert driver.differences() == [] and driver.ended == []
+    driver.finish_in_order()
 
 
 def test_a_partition_whose_fetch_stalls_is_fetched_anew_without_touching_the_others() -> None:
@@ -369,8 +363,7 @@ def test_explanations_without_offset_and_snapshot_are_reproduced_or_refused(dele
     if deleted:
         assert "gives another state than the one that published" in refused(driver)
     else:
-        driver.finish()
-        assert driver.differences() == [] and driver.ended == []
+        driver.finish_in_order()
 
 
 def test_a_replay_that_diverges_is_refused_and_names_both_sides_and_is_accepted_by_name_alone() -> None:

@@ -43,8 +43,7 @@ def test_brokers_without_topic_ids_are_named_by_a_warning_and_a_metric(
     driver.kill(0)
     for partition in range(2):
         driver.feed(partition, values(30, 2 + partition))
-    driver.finish()
-    assert driver.differences() == [] and driver.ended == []
+    driver.finish_in_order()
 
 
 @pytest.mark.parametrize("killed", [True, False])
@@ -62,8 +61,7 @@ def test_topics_that_are_given_ids_stay_the_same_topics(killed: bool) -> None:
         assert report_ids(driver)
     driver.cluster.clock.sleep(3)
     driver.turn(0, 40)
-    driver.finish()
-    assert driver.differences() == [] and driver.ended == []
+    driver.finish_in_order()
     driver.start()
     driver.turn(0, 10)
     driver.cluster.topics["records"].id = "that of another topic"

@@ -12,14 +12,20 @@ from explain_core.foreign import dumps, loads
 from tests.folds import fold, new_state, values
 
 
-def test_private_generators_are_left_out_of_trees():
+@pytest.fixture(scope="module")
+def forest():
+    """A model that has learnt."""
     state = new_state(
         task="multiclass",
         model={"factory": "river.forest:ARFClassifier", "learner": "river"},
         explain={"every": 50},
     )
     fold(state, values(300, "multiclass", numeric=True))
-    assert 8 * len(dumps(state.explained.model)) < len(pickle.dumps(state.explained.model))
+    return state.explained.model
+
+
+def test_private_generators_are_left_out_of_trees(forest):
+    assert 8 * len(dumps(forest)) < len(pickle.dumps(forest))
 
 
 def test_a_search_tree_of_a_sorted_stream_is_stored_whatever_its_depth():
@@ -49,16 +55,10 @@ def test_a_distribution_is_stored_with_every_value_as_it_is(gaussian):
     assert found == expected
 
 
-def test_nodes_are_stored_with_their_attributes_in_order():
-    state = new_state(
-        task="multiclass",
-        model={"factory": "river.forest:ARFClassifier", "learner": "river"},
-        explain={"every": 50},
-    )
-    fold(state, values(300, "multiclass", numeric=True))
+def test_nodes_are_stored_with_their_attributes_in_order(forest):
     trees = [
         [node for tree in model.wrapped.models for node in tree._root.iter_dfs()]
-        for model in (state.explained.model, loads(dumps(state.explained.model)))
+        for model in (forest, loads(dumps(forest)))
     ]
     assert len(trees[0]) > 30
     for before, after in zip(*trees, strict=True):
