@@ -27,9 +27,9 @@ from rich.console import Console
 from rich.table import Table as Report
 
 from experiments.data import FILES
-from experiments.drift_naming import DEFAULTS, WINDOW, Fitted, Matrix, prepare, rank, rows
+from experiments.drift_naming import WINDOW, Fitted, Matrix, attribute, prepare, rank
 from experiments.options import data_option, quick_option
-from explain_core.drift import RiskChange, dbshap
+from explain_core.drift import RiskChange
 from explain_core.progress import track
 
 Alteration = Callable[[Matrix, Matrix, int, np.random.Generator], None]
@@ -104,14 +104,7 @@ def explain(fitted: Fitted, kind: str, j: int, seed: int) -> RiskChange:
     baseline = rest.take(order[:size])
     X, y = target.X.copy(), target.y.copy()
     KINDS[kind][0](X, y, j, rng)
-    return dbshap(
-        rows(baseline.X, baseline.y, rest.features),
-        rows(X, y, rest.features),
-        hypothesis=fitted.model,
-        loss="absolute" if rest.regression else "zero_one",
-        seed=seed,
-        **DEFAULTS,
-    )
+    return attribute(fitted, baseline, X, y, seed)
 
 
 def twins(X: Matrix, j: int) -> set[int]:

@@ -181,6 +181,18 @@ def rows(X: Matrix, y: Matrix, features: list[str]) -> list[tuple[dict[str, floa
     return list(zip(lines, y.tolist(), strict=True))
 
 
+def attribute(fitted: Fitted, baseline: Table, X: Matrix, y: Matrix, seed: int) -> RiskChange:
+    """From the baseline to a target of these inputs and labels."""
+    return dbshap(
+        rows(baseline.X, baseline.y, baseline.features),
+        rows(X, y, baseline.features),
+        hypothesis=fitted.model,
+        loss="absolute" if baseline.regression else "zero_one",
+        seed=seed,
+        **DEFAULTS,
+    )
+
+
 def explain(fitted: Fitted, drift: Drift | None, seed: int, sizes: tuple[int, int]) -> RiskChange:
     """Two windows of random rows, the target altered."""
     rng = np.random.Generator(np.random.PCG64(seed))
@@ -195,14 +207,7 @@ def explain(fitted: Fitted, drift: Drift | None, seed: int, sizes: tuple[int, in
         if drift is None
         else drift(fitted, others, second, rng)
     )
-    return dbshap(
-        rows(baseline.X, baseline.y, rest.features),
-        rows(X, y, rest.features),
-        hypothesis=fitted.model,
-        loss="absolute" if rest.regression else "zero_one",
-        seed=seed,
-        **DEFAULTS,
-    )
+    return attribute(fitted, baseline, X, y, seed)
 
 
 SETS = ("elec2", "adult", "bank", "bike")
