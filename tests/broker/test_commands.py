@@ -445,14 +445,13 @@ def test_tail_and_the_alertmanager_tell_each_story_once_alike_with_its_cause_and
     assert "known partition 0 offset" in known.stderr and "not a control message" in known.stderr
 
 
-@pytest.mark.parametrize("instance", ["", "stable"])
 def test_the_new_group_protocol_gives_the_same_stream_and_no_name_waits_for_the_end_of_a_dead_process_session(
-    pipeline: Factory, instance: str
+    pipeline: Factory,
 ) -> None:
-    """Of one that nobody supervised, and of a worker that is killed."""
-    line = pipeline(2, EXPLAIN_KAFKA__GROUP_PROTOCOL="consumer", EXPLAIN_KAFKA__GROUP_INSTANCE_ID=instance)
-    line.feed(mixed_records(2, 100))
-    found = json.loads(line.cli("check", "--json").stdout)["checks"]
+    """Of one that nobody supervised, and of a worker that is killed; as members for as long as they live, and as static ones."""
+    new = {"EXPLAIN_KAFKA__GROUP_PROTOCOL": "consumer"}
+    lines = [pipeline(2, **new), pipeline(2, **new, EXPLAIN_KAFKA__GROUP_INSTANCE_ID="stable")]
+    found = json.loads(lines[0].cli("check", "--json").stdout)["checks"]
     (session,) = [check for check in found if check["what"] == "group protocol"]
     assert "an instance that dies wait for 45 s" in session["detail"]
     holds = """
@@ -466,22 +465,25 @@ while len(consumer.assignment()) < 2:
     consumer.poll(0.1)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    dead = subprocess.run([sys.executable, "-c", holds], env=worker_environment() | line.environment)
-    assert dead.returncode == -signal.SIGKILL
-    supervisor = Process(["-m", "explain_sidecar.cli", "run", "--workers", "2"], line.environment)
-    line.wait_for(lambda: set(re.findall(r"running from .* worker=(\d)", supervisor.log())) == {"0", "1"})
-    log = supervisor.log()
-    if instance:  # Kafka refuses a second one, whose end frees the name
-        assert log.count("is started again") == 1, log
-    else:
-        assert "was a member of its group twice" in log
-    workers_of(supervisor)[0].kill()
-    line.feed(mixed_records(2, 400, seed=1))
-    line.wait_for(line.folded, seconds=44)  # less than the brokers' 45 s
-    log = supervisor.log()
-    assert "stays a member" not in log and "could not be freed" not in log
-    supervisor.signal(signal.SIGTERM)
-    assert supervisor.wait() == 0, supervisor.log()
-    line.verify()
-    if not instance:  # whose membership would outlast the stop
-        assert "done" in line.cli("reset", "--partition", "0", "--yes").stdout
+    supervisors = []
+    for line in lines:
+        line.feed(mixed_records(2, 100))
+        dead = subprocess.run([sys.executable, "-c", holds], env=worker_environment() | line.environment)
+        assert dead.returncode == -signal.SIGKILL
+        run = ["-m", "explain_sidecar.cli", "run", "--workers", "2"]
+        supervisors.append(Process(run, line.environment))
+    for line, supervisor in zip(lines, supervisors, strict=True):
+        line.wait_for(lambda: set(re.findall(r"running from .* worker=(\d)", supervisor.log())) == {"0", "1"})  # noqa: B023
+        workers_of(supervisor)[0].kill()
+        line.feed(mixed_records(2, 400, seed=1))
+    assert "was a member of its group twice" in supervisors[0].log()
+    # Kafka refuses a second static member, whose end frees the name.
+    assert supervisors[1].log().count("could not go on, as it says above; it is started again") == 1
+    for line, supervisor in zip(lines, supervisors, strict=True):
+        line.wait_for(line.folded, seconds=44)  # less than the brokers' 45 s
+        log = supervisor.log()
+        assert "stays a member" not in log and "could not be freed" not in log
+        supervisor.signal(signal.SIGTERM)
+        assert supervisor.wait() == 0, supervisor.log()
+        line.verify()
+    assert "done" in lines[0].cli("reset", "--partition", "0", "--yes").stdout

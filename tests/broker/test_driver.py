@@ -28,12 +28,11 @@ from explain_sidecar.kafka.clients import (
     reading_consumer,
     transactional_producer,
 )
-from explain_sidecar.kafka.loop import Worker
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
 from tests.broker.harness import Factory, Pipeline, delete_before, mixed_records
 from tests.broker.memory import MEMORY, MemoryPipeline, kafka_in
-from tests.driver.driver import OUTPUTS, TINY, values
+from tests.driver.driver import OUTPUTS, TINY
 from tests.driver.log import Cluster
 
 SECONDS = 60.0
@@ -270,23 +269,7 @@ def deleted(side: Side) -> Any:
     return [*seen, side.to_end(reader)]
 
 
-def worker(side: Side) -> Any:
-    """A worker that has caught up, and one after it: everything that they published."""
-    producer = side.producer("feed")
-    for seed in range(2):
-        side.write(producer, values(30, seed))
-        Worker(side.settings, 0, lambda: None, side.kafka).run(until_caught_up=True)
-    topics = side.settings.topics
-    found = {name: side.read(getattr(topics, name), 0) for name in side.settings.outputs}
-    return {name: [without_time(value) for _, value in stream] for name, stream in found.items()}
-
-
-def without_time(value: bytes) -> bytes:
-    """The broker's clock is another one: a message without its timestamp, and the digest that covers it."""
-    return re.sub(rb'"(timestamp":\d+|digest":"\w+")', b"", value) if isinstance(value, bytes) else value
-
-
-@pytest.mark.parametrize("scenario", [transactions, fenced, offsets, rebalances, mistakes, deleted, worker])
+@pytest.mark.parametrize("scenario", [transactions, fenced, offsets, rebalances, mistakes, deleted])
 def test_the_cluster_in_memory_does_what_kafka_does(
     broker: Broker, unique_name: Callable[[str], str], scenario: Callable[[Side], Any]
 ) -> None:
