@@ -599,6 +599,28 @@ def test_numbers_of_any_size_and_long_names_have_room(browser: Browser, unit: fl
         site.stop()
 
 
+def test_records_that_all_came_at_one_time_have_a_chart(browser: Browser) -> None:
+    """As those of a file that was written to a topic at once; the times of some minutes have seconds."""
+    site = Dashboard(settings())
+    site.feed.problem = None
+    values = [output.value for output in outputs(0) if output.destination == "explanations"][:20]
+    for value in values:
+        site.feed.explanation(0, json.dumps(json.loads(value) | {"timestamp": START}).encode())
+    sock = bind(http := HttpSettings(port=0))
+    with serving(site.routes, sock, http):
+        visit = Visit(browser, address(sock), "view=changes", color_scheme="light")
+        visit.page.wait_for_selector("#risk-chart .main")
+        drawn = """() => {
+          const canvas = document.querySelector("#risk-chart canvas");
+          const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+          return data.some((value, index) => index % 4 === 2 && value > 120 && data[index - 2] < 60 && data[index + 1] > 100);
+        }"""
+        visit.page.wait_for_function(drawn)
+        assert visit.page.evaluate("import('/static/words.js').then((words) => [words.day(1.7e9, 60), words.day(1.7e9, 3600)])") == ["22:13:20", "2023-11-14 22:13"]  # fmt: skip
+        visit.end()
+        site.stop()
+
+
 def test_before_there_is_anything_the_page_says_so_and_then_begins(browser: Browser) -> None:
     made, http = Dashboard(settings()), HttpSettings(port=0)
     made.feed.problem = None

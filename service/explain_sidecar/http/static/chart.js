@@ -10,7 +10,8 @@ const TIMES = [
   [2419200, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
   [86400, "{YYYY}-{MM}-{DD}", null, null, null, null, null, null, 1],
   [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{YYYY}-{MM}-{DD}", null, null, null, 1],
-  [0.001, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{YYYY}-{MM}-{DD}", null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{YYYY}-{MM}-{DD}", null, null, null, 1],
+  [0.001, "{ss}.{fff}", "\n{YYYY}-{MM}-{DD} {HH}:{mm}", null, "\n{YYYY}-{MM}-{DD} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
 ];
 
 // The places of the times that no line leads to or from.
@@ -71,7 +72,8 @@ export class Chart {
 
   // lines: [{ name, values, kind }]; band: { low, high } or null; marks and windows: [{ from, to, … }] in seconds.
   update(given) {
-    this.given = given;
+    const [from, to] = given.range;
+    this.given = from < to ? given : { ...given, range: [from - 1, to + 1] }; // all at one time
     const shape = JSON.stringify([given.lines.map(({ name, kind }) => [name, kind]), given.band !== null, matchMedia("(prefers-color-scheme: dark)").matches]);
     if (typeof uPlot === "undefined") {
       fill(this.readout, "Charts are not installed: the sidecar was installed with SIDECAR_CHARTS=none.");
@@ -82,7 +84,7 @@ export class Chart {
     else {
       this.plot.batch(() => {
         this.plot.setData(data, false);
-        this.plot.setScale("x", { min: given.range[0], max: given.range[1] });
+        this.plot.setScale("x", { min: this.given.range[0], max: this.given.range[1] });
       });
       this.lay();
     }

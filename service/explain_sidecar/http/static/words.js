@@ -62,8 +62,8 @@ function written(milliseconds, length) {
 export const moment = (milliseconds) => (written(milliseconds, 19) ?? `${milliseconds} ms`).replace(/:\d\d$/, "$& UTC");
 export const minute = (milliseconds) => (written(milliseconds, 16) ?? `${milliseconds} ms`).replace(/:\d\d$/, "$& UTC");
 
-// The date, or the minute where the times shown span a few days only; seconds since 1970.
-export const day = (seconds, span = Infinity) => written(seconds * 1000, span < 4 * 86400 ? 16 : 10) ?? "–";
+// The date, or the minute where the times shown span a few days only, or the second of some minutes; seconds since 1970.
+export const day = (seconds, span = Infinity) => (span < 600 ? written(seconds * 1000, 19)?.slice(11) : written(seconds * 1000, span < 4 * 86400 ? 16 : 10)) ?? "–";
 
 const LOSSES = { cross_entropy: "log loss", zero_one: "error rate" };
 const ESTIMATORS = { ipfi: ["iPFI", "what the loss gains when the feature is permuted"], isage: ["iSAGE", "the feature’s share of what the model knows"] };
