@@ -76,6 +76,14 @@ def test_replay_gives_each_record_back_once_as_it_was(memory: Factory) -> None:
     assert all(m.headers() == [("own", b"1"), ("empty", b"")] for m in written)
     assert "0 records to write" in line.cli("dead-letters", "replay").stdout
     line.run_to_end()  # they are as bad as before
+    log = line.cluster.log(line.topics["dead_letters"], 0)  # type: ignore[attr-defined]
+    before, log.low = log.low, log.high - 1
+    said = line.cli("dead-letters", "replay", status=1).stderr
+    log.low = before
+    assert (
+        f"dead letters of partition 0 before offset {log.high - 1} are gone" in said
+        and "partition 1" not in said
+    )
     typo = line.cli("dead-letters", "replay", "--class", "no_json", "--yes", status=1).stderr
     assert "--class: 'no_json' is none of missing_label, not_json, not_object, null_value, of which there are dead letters to replay" in typo  # fmt: skip
     again = line.cli("dead-letters", "replay", "--class", "null_value", "--yes").stdout

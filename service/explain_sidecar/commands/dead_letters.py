@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -28,6 +29,9 @@ from explain_sidecar.terminal import plain
 
 BATCH = 1_000
 """Records given back in one transaction, together with how far the replay has come."""
+
+
+log = logging.getLogger(__name__)
 
 
 class DeadLetter(NamedTuple):
@@ -174,6 +178,13 @@ def _unreplayed(
     for position in committed:
         low, high = group.get_watermark_offsets(position, timeout=CONNECT_SECONDS)
         start = low if from_beginning or position.offset < low else position.offset
+        if not from_beginning and max(position.offset, 0) < low:
+            log.warning(
+                "dead letters of partition %d before offset %d are gone: retention deleted them before they were replayed; the records topic may still have "
+                "their records",
+                position.partition,
+                low,
+            )
         for message in read_to(group, TopicPartition(topic, position.partition, start), high):
             letter = _letter(message)
             if letter.reported.get("app_id") == settings.app_id:
