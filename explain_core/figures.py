@@ -77,3 +77,13 @@ def exact(value: float) -> str:
     ('-999', '1234567', '0.3')
     """
     return f"{value:.15g}"
+
+
+def factor(value: float) -> str:
+    """Three significant digits, and more where they tell a factor from 1.
+
+    >>> factor(990.089), factor(0.8397), factor(1.000497), factor(25_400.3)
+    ('990', '0.84', '1.0005', '25,400')
+    """
+    off = abs(value - 1.0)
+    return f"{value:.{2 - math.floor(math.log10(off))}g}" if 0.0 < off < 0.01 else rough(value)

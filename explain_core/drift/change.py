@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from explain_core.figures import Z, figure, figures
+from explain_core.figures import Z, factor, figure, figures, rough
 from explain_core.sums import total
 
 Verdict = Literal["attributed", "not attributable"]
@@ -186,9 +186,9 @@ class Difference:
         if self.sense == "unlike":
             return f"{what} no longer goes with {_short(name(self.value or ''))} as before"
         if self.sense == "shifted" and self.by is not None:
-            return f"{what} is {'higher' if self.by > 0.0 else 'lower'} by {figure(abs(self.by))} throughout"
+            return f"{what} is {'higher' if self.by > 0.0 else 'lower'} by {rough(abs(self.by))} throughout"
         if self.sense == "scaled" and self.by is not None:
-            return f"{what} is multiplied by {figure(self.by)}"
+            return f"{what} is multiplied by {factor(self.by)}"
         before, after = self.before or 0.0, self.after or 0.0
         value = "missing" if self.sense == "missing" else _short(self.value or "")
         return f"{what} is {value} in {_share(after)} of the rows (before: {_share(before)})"

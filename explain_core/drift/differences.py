@@ -333,8 +333,11 @@ def moved_by(before: Values, after: Values) -> tuple[Literal["shifted", "scaled"
         best = min(numbers.tolist(), key=lambda by: _distance(apply(first, by), before, first, after))
         of_middle, of_best = (_distance(apply(before, by), before, before, after) for by in (middle, best))
         found.append((of_best, sense, best) if of_best < 0.5 * of_middle else (of_middle, sense, middle))
-    fits = [one for one in found if kolmogorov(size * one[0]) > LEVEL]
-    return min(fits)[1:] if fits else None
+    # Of two that explain as much the offset is told; a number that explains hardly more than none does not explain it.
+    found.sort(key=lambda one: one[0])
+    unmoved = _distance(before, before, before, after)
+    fits = (one[1:] for one in found if one[0] <= MOST_OF * unmoved and kolmogorov(size * one[0]) > LEVEL)
+    return next(fits, None)
 
 
 def _distance(mapped: Values, before: Values, own: Values, after: Values) -> float:

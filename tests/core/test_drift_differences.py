@@ -46,8 +46,8 @@ WAYS = {
     "a code for what is not known": (altered(wind=lambda i, old: -999.0 if i % 10 == 0 else old), "new", "wind is -999 in 10% of the rows (before: 0%)"),
     "a range": (altered(wind=lambda i, old: 100.0 + old if i % 10 == 0 else old), "new", "wind is above 34.2123 in 10% of the rows (before: 0%)"),
     "other shares": (altered(plan=lambda i, old: "pro" if i % 4 == 0 else old), "shares", "plan is pro in 48% of the rows (before: 29%)"),
-    "added": (altered(wind=lambda i, old: old + 2.0), "shifted", "wind is higher by 2.237 throughout"),
-    "multiplied": (altered(wind=lambda i, old: 3.0 * old), "scaled", "wind is multiplied by 3.137"),
+    "added": (altered(wind=lambda i, old: old + 2.0), "shifted", "wind is higher by 2.24 throughout"),
+    "multiplied": (altered(wind=lambda i, old: 3.0 * old), "scaled", "wind is multiplied by 3.14"),
 }  # fmt: skip
 
 
@@ -75,6 +75,16 @@ def test_numbers_of_many_digits_are_told_with_those_that_matter(alter, words):
     """Zip codes, months such as 201304, pascals: four digits name others."""
     baseline = altered(wind=lambda i, old: 200_000.0 + old)
     assert compared(altered(wind=alter), baseline).differences[0].words.startswith(words)
+
+
+def test_a_number_that_explains_nothing_is_not_told_and_of_two_that_explain_all_the_offset_is():
+    """Most counts are 1 in both windows, so a factor of 1 fits nearly as well as any; a year more is not 1.0005 times the year."""
+    rng = np.random.default_rng(7)
+    before, after = window(1, 6_000), window(2, 6_000)
+    before["wind"], after["wind"] = rng.geometric(0.55, 6_000).tolist(), rng.geometric(0.53, 6_000).tolist()
+    assert compared(after, before).differences[0].sense == "shares"
+    before["wind"], after["wind"] = [2011] * 6_000, [2012] * 6_000
+    assert compared(after, before).differences[0].words == "wind is higher by 1 throughout"
 
 
 def test_values_dealt_out_to_other_rows_are_named_by_what_they_no_longer_go_with():
