@@ -103,11 +103,11 @@ def test_a_shift_of_an_input_is_named_with_the_feature():
     assert " from Monday to Tuesday (" in words
     assert ": inputs +0.498 ± 0.0" in words
     assert words.endswith(
-        "; x is higher by 2.118 throughout (+0.500 ± 0.023 of the risk)"
+        "; x is higher by 2.12 throughout (+0.500 ± 0.023 of the risk)"
         "; 37% of Monday and 34% of Tuesday are unlike the other window and count as inputs"
     )
     called = change.sentence(name=lambda name: {"x": "the price"}.get(name, name))
-    assert "; the price is higher by 2.118 throughout (" in called and " x is " not in called
+    assert "; the price is higher by 2.12 throughout (" in called and " x is " not in called
 
 
 def test_what_moved_by_less_than_its_interval_is_not_said_to_have_moved():
@@ -222,7 +222,7 @@ def test_without_drift_a_tree_shows_no_gap():
     part = Cause("a", 0.2, 0.0, std=0.05, low=0.1, high=0.3)
     told = dataclasses.replace(change, differences=(Difference("a", "shifted", 0.2, by=3.1, risk=part),))
     assert told.sentence().endswith(
-        "; no cause stands out as a whole; a is higher by 3.100 throughout (+0.20 ± 0.10 of the risk)"
+        "; no cause stands out as a whole; a is higher by 3.1 throughout (+0.20 ± 0.10 of the risk)"
     )
 
 
