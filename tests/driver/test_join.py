@@ -328,6 +328,34 @@ def test_retention_costs_the_records_that_are_gone_and_nothing_that_waits(
     assert driver.differences() == []
 
 
+@pytest.mark.parametrize("began_before", [False, True])
+def test_a_changelog_behind_an_open_transaction_is_waited_for_and_not_taken_for_another(
+    began_before: bool,
+) -> None:
+    driver = JoinDriver(partitions=1)
+    if began_before:
+        driver.give(0, records(RECORDS, 0, 0))
+        driver.finish()
+    else:
+        driver.cluster.create("app-join-changelog", 1, cleanup_policy="compact")
+    changelog, other = driver.cluster.log("app-join-changelog", 0), "of another program"
+    changelog.append(Entry(b"other", b"", (), 0), other)
+    driver.give(0, records(RECORDS, 0, 1))
+    driver.finish()
+    driver.stores.clear()
+    running = driver.start()
+    for _ in range(200):  # longer than what was committed together may become visible one after the other
+        driver.turn(0)
+        driver.cluster.clock.sleep(0.1)
+    assert driver.ended == [] and running.worker is not None
+    (waits,) = running.worker.report(0.0).join
+    assert waits.phase == "waiting" and "a transaction is open since offset" in waits.reason
+    changelog.end(other, False, 0)
+    driver.finish()
+    driver.end()
+    assert driver.differences() == []
+
+
 @pytest.mark.parametrize("foreign", ["of another partition", "that cannot be read"])
 def test_a_local_store_that_is_not_this_partitions_is_restored_from_the_changelog(foreign: str) -> None:
     driver = JoinDriver()

@@ -61,6 +61,8 @@ class JoinCluster:
     changelog_id: str
     group: Consumer
     reader: Consumer
+    uncommitted: Callable[[], Consumer]
+    """Makes a reader of what no transaction has committed yet, once."""
     open: Callable[[int, bool], Rocks]
     """The local store of a partition; with True an empty one."""
     clock: Clock
@@ -256,26 +258,21 @@ class JoinPartition(Paced):
                 Progress(), (lows[0], lows[1]), cluster.topic_ids, (0, self._letters.digest), cluster.ids
             )
         elif saved is None:
-            raise RecoveryError(
-                f"{self._who}: group {cluster.settings.app_id!r} has committed offset {committed[EVENTS]}, and the changelog "
-                f"{cluster.changelog!r} has nothing of it: it was emptied or created again. {self._remedy()}"
+            self._not_yet(
+                f"group {cluster.settings.app_id!r} has committed offset {committed[EVENTS]}, and the changelog {cluster.changelog!r} has nothing "
+                f"of it: it was emptied or created again. {self._remedy()}"
             )
+            return
         elif not all(map(same, saved.topics, cluster.topic_ids)):
             raise RecoveryError(
                 f"{self._who}: a topic was deleted and created again (their ids were {', '.join(saved.topics)} and are "
                 f"{', '.join(cluster.topic_ids)}); what waits is of records that are gone. {self._remedy()}"
             )
         elif not self._fit(saved.offsets):
-            # The changelog and the group's offsets are written by one transaction; each may become visible a little later.
-            self._behind_until = self._behind_until or cluster.clock.monotonic() + BEHIND_SECONDS
-            if cluster.clock.monotonic() > self._behind_until:
-                raise RecoveryError(
-                    f"{self._who}: the committed offsets {committed} of group {cluster.settings.app_id!r} are not those of the changelog "
-                    f"{list(saved.offsets)}: an operator or another program moved them. Set them back, or begin anew: {self._remedy()}"
-                )
-            self._delayed("the group's offsets and the changelog do not fit yet")
-            cluster.clock.sleep(SLICE_SECONDS / 2)
-            self.phase = "waiting"
+            self._not_yet(
+                f"the committed offsets {committed} of group {cluster.settings.app_id!r} are not those of the changelog {list(saved.offsets)}: "
+                f"an operator or another program moved them. Set them back, or begin anew: {self._remedy()}"
+            )
             return
         if saved.ids not in (None, cluster.ids):
             log.warning(
@@ -298,6 +295,25 @@ class JoinPartition(Paced):
         self.phase = "running"
         seconds = cluster.clock.monotonic() - self._restoring_since
         log.info("running from offsets %s, restored in %.3f s", self.offsets, seconds, extra=self._extra)
+
+    def _not_yet(self, problem: str) -> None:
+        """The changelog and the group's offsets are written by one transaction; each may become visible a little later, or behind another transaction."""
+        cluster, clock = self._cluster, self._cluster.clock
+        where = TopicPartition(cluster.changelog, self.partition)
+        _, high = cluster.uncommitted().get_watermark_offsets(where, timeout=5.0)
+        if self._end < high:
+            self._behind_until = None
+            self._delayed(
+                f"{cluster.changelog} partition {self.partition}: a transaction is open since offset {self._end} and hides what comes after it; "
+                "if it stays: explain-sidecar transactions show"
+            )
+        else:
+            self._behind_until = self._behind_until or clock.monotonic() + BEHIND_SECONDS
+            if clock.monotonic() > self._behind_until:
+                raise RecoveryError(f"{self._who}: {problem}")
+            self._delayed("the group's offsets and the changelog do not fit yet")
+        clock.sleep(SLICE_SECONDS / 2)
+        self.phase = "waiting"
 
     def _fit(self, saved: Sequence[int]) -> bool:
         """Whether the committed offsets are those of the changelog, or one was moved over records that retention has deleted, as ``_overtaken`` says."""

@@ -26,6 +26,7 @@ from explain_sidecar.kafka.clients import (
     KAFKA,
     Kafka,
     admin_client,
+    uncommitted_reader,
 )
 from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.kafka.hidden import Readers
@@ -96,6 +97,7 @@ class JoinStage(PacedMember[JoinPartition]):
             known.changelog.id,
             self._consumer,
             self._reader,
+            uncommitted_reader(stage, topics.errors, kafka),
             open or partial(_open, stage.join.state_dir / stage.app_id / str(slot)),
             kafka.clock,
         )
