@@ -586,6 +586,10 @@ def test_numbers_of_any_size_and_long_names_have_room(browser: Browser, unit: fl
                 view != "partitions"
                 or visit.page.locator("#comparison tbody th").bounding_box()["width"] >= 72
             )  # type: ignore[index]
+            table = "document.getElementById('comparison')"
+            assert view != "partitions" or visit.page.evaluate(
+                f"{table}.scrollWidth <= {table}.parentElement.clientWidth"
+            )
             if view == "importance":
                 bar = "document.querySelector('#features .bar')?.getBoundingClientRect().width"
                 assert width < 700 or visit.page.evaluate(bar) > 20

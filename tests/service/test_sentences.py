@@ -8,6 +8,7 @@ from explain_client import Explanation, Stories, Story
 from explain_client.alarm_words import moment
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.http.feed import Feed
 from explain_sidecar.http.partition import Partition, ShownVersion
 from explain_sidecar.http.sentences import overview_sentence, period_sentences, sentence
 from explain_sidecar.http.views import Page, ViewSelection
@@ -152,3 +153,22 @@ def test_a_model_that_is_no_better_than_none_is_named_first() -> None:
     one = overview_sentence({"JFK": True, "LGA": False}, 1, ["JFK", "EWR"])
     assert one == "LGA predicts no better than no model; 1 alarm so far. There are problems in JFK and EWR."
     assert overview_sentence({}, 0, []) == "No model has a loss yet; no alarm so far."
+
+
+def test_an_importance_without_labels_begins_with_the_name_and_stands_beside_a_loss() -> None:
+    chosen = folds.settings(
+        explainers=[{"kind": "ipfi"}, {"kind": "ipfi", "name": "moves", "losses": ["prediction"]}]
+    )
+    feed = Feed(chosen)
+    feed.problem = None
+    for output in folds.fold(PartitionState(chosen, 0), folds.values(600)):
+        if output.destination == "explanations":
+            feed.explanation(0, output.value or b"")
+    importance, overview = (
+        Page(feed, ViewSelection(view=view, estimator="moves", loss="prediction")).next()
+        for view in ("importance", "overview")
+    )
+    assert " the predictions most" in importance["sentence"] and importance["sentence"][0].islower()
+    (one,) = overview["partitions"]
+    assert one["loss"] == "cross_entropy" and one["model"] is not None and one["course"]["model"]
+    assert "no model" in overview["sentence"] and "loss yet" not in overview["sentence"]

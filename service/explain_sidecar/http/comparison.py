@@ -9,7 +9,16 @@ from typing import Any
 
 from explain_client.merge import merge
 from explain_sidecar.http.feed import Feed
-from explain_sidecar.http.history import START, Column, History, column_of, half_of, losses_of, rounded
+from explain_sidecar.http.history import (
+    START,
+    Column,
+    History,
+    column_of,
+    half_of,
+    judged_by,
+    losses_of,
+    rounded,
+)
 from explain_sidecar.http.partition import Partition, ShownVersion
 
 DRIVERS = 3
@@ -39,7 +48,8 @@ def _summary(partition: Partition, chosen: ShownVersion, column: Column) -> dict
     newest = chosen.newest
     estimator, loss = column
     cells = newest.importances.get(estimator, {}).get(loss, {})
-    model, empty = losses_of(newest.performance.get(loss))
+    judged = judged_by(newest, loss)
+    model, empty = losses_of(newest.performance.get(judged))
     driven = newest.drivers.get(estimator, {}).get(loss)
     sure = [driver.feature for driver in driven.drivers if driver.feature in cells] if driven else []
     likely = sorted((name for name in cells if cells[name].value is not None and name not in sure), key=lambda name: -(cells[name].value or 0.0))  # fmt: skip
@@ -52,11 +62,11 @@ def _summary(partition: Partition, chosen: ShownVersion, column: Column) -> dict
         "lag": partition.lag,
         "timestamp": newest.timestamp,
         "broken": partition.broken is not None,
-        "loss": loss,
+        "loss": judged,
         "model": model,
         "empty": empty,
         "drivers": [] if newest.worse_since else [{"feature": name, "value": rounded(cells[name].value), "sure": name in sure} for name in [*sure, *likely][:DRIVERS]],
-        "course": _course(chosen.history, loss),
+        "course": _course(chosen.history, judged),
         "alarms": sorted(alarm["onset"] for alarm in partition.alarms),
     }  # fmt: skip
 

@@ -191,6 +191,11 @@ def half_of(cell: Importance | None) -> float | None:
     return None if cell is None or cell.low is None or cell.high is None else (cell.high - cell.low) / 2
 
 
+def judged_by(newest: Explanation, loss: str) -> str:
+    """The loss by which the model is judged beside an importance: the first one beside what needs no label."""
+    return loss if loss in newest.performance else next(iter(newest.performance), loss)
+
+
 def losses_of(known: Losses | SegmentLosses | None) -> list[float | None]:
     """The losses of the model and of no model, to four significant digits; None where there is none yet."""
     return [None, None] if known is None else [rounded(known.model), rounded(known.empty)]

@@ -33,7 +33,8 @@ def sentence(chosen: ShownVersion, column: Column, stories: Sequence[Story] | No
         driver += "".join(
             f"; {curve.sentence()}" for curve in newest.partial_dependence if curve.feature in names
         )
-    driver = driver[0].upper() + driver[1:] if driven is None or not driven.drivers else driver
+    if driven is not None and not driven.drivers:  # else it begins with a name, or is a sentence
+        driver = driver[0].upper() + driver[1:]
     rejecting = ""
     if newest.rejected_recently > MANY:
         rejecting = f"{newest.rejected_recently:,} of the last {LAST:,} records could not be used. "

@@ -18,6 +18,7 @@ from explain_sidecar.http.history import (
     START,
     Column,
     column_of,
+    judged_by,
     losses_of,
     positive,
     ranking,
@@ -254,7 +255,7 @@ def _overview_sentence(known: Mapping[int, Partition], column: Column, names: Ma
         newest = partition.shown.newest
         if partition.broken or newest.status == "rejecting":
             troubled.append(names[number])
-        losses = newest.performance.get(column[1])
+        losses = newest.performance.get(judged_by(newest, column[1]))
         if newest.status != "warming" and losses and losses.model is not None and losses.empty is not None:
             worth[names[number]] = losses.model < losses.empty
     return overview_sentence(worth, sum(len(partition.alarms) for partition in known.values()), troubled)
