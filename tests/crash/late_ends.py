@@ -12,54 +12,23 @@ import argparse
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import click
-from confluent_kafka import KafkaException
 
 from explain_sidecar.kafka.operators import release
-from tests.broker.harness import Pipeline, Process, mixed_records
-from tests.crash.proxy import Proxy, proxied_broker
+from tests.crash.proxy import proxied_broker
 from tests.crash.sabotage import no_new_producer
-from tests.crash.torn import COMMIT_OFFSETS, END_TXN, answer
+from tests.crash.torn import COMMIT_OFFSETS, END_TXN, Line, answer
 from tests.crash.worker import SABOTAGE_VARIABLE
 
 PRODUCE = 0
 ILLEGAL_GENERATION = 22
 INVALID_PRODUCER_EPOCH = 47
-SECONDS = 300.0
 
 
-class Line:
-    """A pipeline behind a proxy, and its worker."""
-
-    def __init__(self, pipeline: Pipeline, proxy: Proxy) -> None:
-        self.pipeline, self.proxy = pipeline, proxy
-        self.records = mixed_records(2, 10_000_000, bad_every=50)
-        self.worker = self.start()
-
-    def start(self) -> Process:
-        return Process(["-m", "tests.crash.worker", "--slot", "0"], self.pipeline.environment)
-
-    def feed(self, count: int) -> None:
-        self.pipeline.feed([next(self.records) for _ in range(count)])
-
-    def until(self, condition: Callable[[], Any]) -> None:
-        end = time.monotonic() + SECONDS
-        while not self._holds(condition):
-            if not self.worker.running() or time.monotonic() > end:
-                raise SystemExit(f"ended, or not within {SECONDS} s; the worker says:\n{self.worker.log()[-4_000:]}")  # fmt: skip
-            time.sleep(0.005)
-
-    @staticmethod
-    def _holds(condition: Callable[[], Any]) -> bool:
-        """Not yet either where Kafka does not say."""
-        try:
-            return bool(condition())
-        except KafkaException:
-            return False
+class LateLine(Line):
+    command, pause = ("tests.crash.worker", "--slot", "0"), 0.005
 
     def trial(self, then: str) -> int:
         """The error code with which the broker answers the late request."""
@@ -90,12 +59,8 @@ def main(trials: int, then: str, without: bool) -> None:
     answers: Counter[int] = Counter()
     broker, proxy = proxied_broker(None)
     with broker:
-        environment = {
-            "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{proxy.port}",
-            "EXPLAIN_COMMIT__INTERVAL_MS": "200",
-            **({SABOTAGE_VARIABLE: no_new_producer.__name__} if without else {}),
-        }
-        line = Line(Pipeline(broker, "late", partitions=2, environment=environment), proxy)
+        sabotage = {SABOTAGE_VARIABLE: no_new_producer.__name__} if without else {}
+        line = LateLine(broker, proxy, "late", EXPLAIN_COMMIT__INTERVAL_MS="200", **sabotage)
         line.feed(20)
         line.until(line.pipeline.folded)
         began = time.monotonic()

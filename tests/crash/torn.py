@@ -14,10 +14,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
-from confluent_kafka import IsolationLevel
+from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from explain_sidecar.broker.embedded import Broker
@@ -26,6 +27,7 @@ from explain_sidecar.kafka.operators import abort, find_open
 from tests.broker.harness import Pipeline, Process, mixed_records
 from tests.crash.proxy import Proxy, proxied_broker
 
+SECONDS = 300.0
 ADD_PARTITIONS, ADD_OFFSETS, END_TXN, COMMIT_OFFSETS = 24, 25, 26, 28
 
 UNVERIFIED = {"transaction.partition.verification.enable": "false"}
@@ -79,26 +81,43 @@ def answer(request: bytes, error: int = 0) -> bytes:
 
 
 class Line:
-    """A pipeline behind a proxy, and its supervisor."""
+    """A pipeline behind a proxy, and its worker."""
 
-    def __init__(self, broker: Broker, proxy: Proxy) -> None:
+    command, pause = ("explain_sidecar.cli", "run"), 0.1
+
+    def __init__(self, broker: Broker, proxy: Proxy, name: str, **environment: str) -> None:
         self.proxy = proxy
-        environment = {
-            "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{proxy.port}",
-            "EXPLAIN_CHECKPOINT__MAX_AGE": "2",
-        }
-        self.pipeline = Pipeline(broker, "torn", partitions=2, environment=environment)
-        self.settings = self.pipeline.settings
-        self.ends = PartitionEnds(AdminClient({"bootstrap.servers": broker.bootstrap_servers}))
-        self.records = mixed_records(2, 1_000_000, bad_every=50)
-        self.places = [(self.pipeline.topics[name], p) for name in (*self.settings.outputs, "checkpoints") for p in (0, 1)]  # fmt: skip
+        environment["EXPLAIN_KAFKA__BOOTSTRAP_SERVERS"] = f"127.0.0.1:{proxy.port}"
+        self.pipeline = Pipeline(broker, name, 2, environment)
+        self.records = mixed_records(2, 10_000_000, bad_every=50)
         self.worker = self.start()
 
     def start(self) -> Process:
-        return Process(["-m", "explain_sidecar.cli", "run"], self.pipeline.environment)
+        return Process(["-m", *self.command], self.pipeline.environment)
 
     def feed(self, count: int) -> None:
         self.pipeline.feed([next(self.records) for _ in range(count)])
+
+    def until(self, condition: Callable[[], Any]) -> float:
+        """How long it took, in seconds; it does not hold yet where Kafka does not say."""
+        began = time.monotonic()
+        while True:
+            with suppress(KafkaException):
+                if condition():
+                    return time.monotonic() - began
+            if not self.worker.running() or time.monotonic() > began + SECONDS:
+                raise SystemExit(f"ended, or not within {SECONDS} s; the worker says:\n{self.worker.log()[-4_000:]}")  # fmt: skip
+            time.sleep(self.pause)
+
+
+class TornLine(Line):
+    """With the ends of its outputs."""
+
+    def __init__(self, broker: Broker, proxy: Proxy) -> None:
+        super().__init__(broker, proxy, "torn", EXPLAIN_CHECKPOINT__MAX_AGE="2")
+        self.settings = self.pipeline.settings
+        self.ends = PartitionEnds(AdminClient({"bootstrap.servers": broker.bootstrap_servers}))
+        self.places = [(self.pipeline.topics[name], p) for name in (*self.settings.outputs, "checkpoints") for p in (0, 1)]  # fmt: skip
 
     def hidden(self) -> list[tuple[str, int]]:
         ends = [self.ends.ask(self.places, level) for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)]  # fmt: skip
@@ -106,17 +125,6 @@ class Line:
             {(w.topic, w.partition): f.result().offset for w, f in asked.items()} for asked in ends
         )
         return [place for place in self.places if stable[place] < high[place]]
-
-    def until(self, condition: Callable[[], Any], seconds: float = 120) -> float:
-        """How long it took, in seconds."""
-        began = time.monotonic()
-        while not condition():
-            if time.monotonic() - began > seconds:
-                raise SystemExit(f"not within {seconds} s; the worker says:\n{self.worker.log()[-4_000:]}")
-            if not self.worker.running():
-                raise SystemExit(f"the sidecar ended:\n{self.worker.log()[-4_000:]}")
-            time.sleep(0.1)
-        return time.monotonic() - began
 
     def tear(self, way: str) -> None:
         """Tear the next transaction."""
@@ -131,7 +139,7 @@ def main(trials: int, seed: int, ways: Sequence[str] = ("hidden", "hidden", "unc
     rng, found, repaired, torn_outputs = random.Random(seed), list[float](), list[float](), 0
     broker, proxy = proxied_broker(None, UNVERIFIED)
     with broker:
-        line = Line(broker, proxy)
+        line = TornLine(broker, proxy)
         line.feed(60)
         line.until(lambda: line.worker.log().count("running from") >= 2)
         for trial in range(trials):
