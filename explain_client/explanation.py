@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -183,8 +182,6 @@ class PartialDependence:
         'a higher hour raises the prediction of true from 0.12 to 0.31 (hour from 6 to 22)'
         >>> PartialDependence("hour", [6.0, 14.0, 22.0], [0.1, 0.4, 0.12], [0.0] * 3, 900, None).sentence()
         'the prediction is highest, 0.4, where hour is 14, and lowest, 0.1, where it is 6'
-        >>> PartialDependence("hour", [6.0, 22.0], [0.3, 0.31], [0.01, 0.01], 900, None).sentence()
-        'whether hour moves the prediction is not certain (0.3 to 0.31)'
         """
         name, low, high = name or self.feature, min(self.values), max(self.values)
         what = "the prediction" + (f" of {self.label}" if self.label is not None else "")
@@ -195,9 +192,6 @@ class PartialDependence:
             self.values.index(high),
             self.values.index(low),
         )
-        errors = [self.std[at] for at in (top, bottom) if at < len(self.std)]
-        if high - low <= 1.96 * math.hypot(*(error or 0.0 for error in errors)) or None in errors:
-            return f"whether {name} moves {what} is not certain ({rough(low)} to {rough(high)})"
         if abs(effect) < 0.5 * (high - low):
             return f"{what} is highest, {rough(high)}, where {name} is {rough(self.points[top])}, and lowest, {rough(low)}, where it is {rough(self.points[bottom])}"
         ends = f"{name} from {rough(self.points[0])} to {rough(self.points[-1])}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from explain_core.engine.smoothing import BLOCK
-from explain_core.figures import Z, rough
+from explain_core.figures import rough
 from explain_core.losses import AnyTask, Prediction, kind_of
 from explain_core.models import Row, wrap
 from explain_core.reservoirs import GeometricReservoir, Reservoir, ReservoirState
@@ -65,14 +64,10 @@ class Curve(NamedTuple):
         'a higher hour raises the predicted delay from 0.12 to 0.31 (hour from 6 to 22)'
         >>> Curve("hour", [6.0, 14.0, 22.0], [0.1, 0.4, 0.12], [0.0] * 3, 900).sentence()
         'the prediction is highest, 0.4, where hour is 14, and lowest, 0.1, where it is 6'
-        >>> Curve("hour", [6.0, 22.0], [0.3, 0.31], [0.01, 0.01], 900).sentence()
-        'whether hour moves the prediction is not certain (0.3 to 0.31)'
         """
         low, high = min(self.values), max(self.values)
         if low == high:
             return f"{self.feature} does not move {what}"
-        if high - low <= Z * math.hypot(*(self.std[self.values.index(end)] for end in (low, high))):
-            return f"whether {self.feature} moves {what} is not certain ({rough(low)} to {rough(high)})"
         if abs(self.effect) >= 0.5 * (high - low):
             verb = "raises" if self.effect > 0.0 else "lowers"
             ends = f"{self.feature} from {rough(self.points[0])} to {rough(self.points[-1])}"

@@ -86,15 +86,3 @@ def test_it_follows_what_it_is_told_and_a_reservoir_of_others():
         rows.add(x)
     assert found.state().reservoir is None
     assert [(curve.feature, curve.records) for curve in found.curves] == [("b", 40)]
-
-
-def test_no_direction_is_told_that_chance_may_have_made():
-    """The effects of a, and of b, cancel out over the other; but for the records that happened to come."""
-    rng = random.Random(1)
-    pdp = IncrementalPDP(lambda x: (x["a"] - 0.5) * (x["b"] - 0.5), ["a"], task="regression")
-    for _ in range(1_000):
-        pdp.explain_one({"a": rng.random(), "b": rng.random()})
-    (curve,) = pdp.curves
-    assert curve.effect != 0.0 and curve.sentence().startswith(
-        "whether a moves the prediction is not certain"
-    )
