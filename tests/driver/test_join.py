@@ -328,6 +328,20 @@ def test_retention_costs_the_records_that_are_gone_and_nothing_that_waits(
     assert driver.differences() == []
 
 
+def test_offsets_that_were_moved_are_refused_with_the_command_that_moves_them_back() -> None:
+    driver = began()
+    driver.finish()
+    committed = driver.cluster.groups["app-join"].committed
+    before = committed[EVENTS, 0]
+    committed[EVENTS, 0] = 3, ""
+    (refused,) = driver.run_to_end()
+    command = f"--group app-join --topic {EVENTS}:0 --reset-offsets --to-offset {before[0]} --execute and"
+    assert "an operator or another program moved them" in refused and command in refused
+    committed[EVENTS, 0] = before[0], ""
+    end(driver)
+    assert driver.differences() == []
+
+
 @pytest.mark.parametrize("began_before", [False, True])
 def test_a_changelog_behind_an_open_transaction_is_waited_for_and_not_taken_for_another(
     began_before: bool,

@@ -159,6 +159,11 @@ def _numbers(told: str) -> list[int]:
         return [BEGIN]
 
 
+def moving(group: str, topic: str, partition: int, to: str) -> str:
+    """The command that moves a committed offset."""
+    return f"kafka-consumer-groups --group {group} --topic {topic}:{partition} --reset-offsets --to-{to} --execute"
+
+
 class PacedMember(Member[P]):
     """A member that takes in the records of its partitions in the order of their times, where it has a ``pace``; else each for itself."""
 
@@ -171,10 +176,7 @@ class PacedMember(Member[P]):
         """What a record of a partition publishes. Raises ``Aborted``."""
 
     def _overtaken(self, topic: str, partition: int) -> str:
-        return (
-            f"go on with what is there: kafka-consumer-groups --group {self._group_name} --topic {topic}:{partition} --reset-offsets "
-            "--to-earliest --execute"
-        )
+        return f"go on with what is there: {moving(self._group_name, topic, partition, 'earliest')}"
 
     def _keep_pace(self, skew: float, ends: PartitionEnds, partitions: int) -> Pace:
         """Take in records in the order of their times, of all partitions of the inputs."""

@@ -30,7 +30,7 @@ from explain_sidecar.join.changelog import (
 from explain_sidecar.join.entries import Counts, Event, Joined, Label
 from explain_sidecar.join.inputs import Rejected, Tombstone
 from explain_sidecar.join.joiner import Joiner, Progress, Rules
-from explain_sidecar.join.pace import Paced
+from explain_sidecar.join.pace import Paced, moving
 from explain_sidecar.join.rocks import Rocks
 from explain_sidecar.join.store import Store, restore
 from explain_sidecar.join.turns import EVENTS, Turns
@@ -269,9 +269,13 @@ class JoinPartition(Paced):
                 f"{', '.join(cluster.topic_ids)}); what waits is of records that are gone. {self._remedy()}"
             )
         elif not self._fit(saved.offsets):
+            group, places = cluster.settings.app_id, zip(cluster.topics, saved.offsets, strict=True)
+            back = " and ".join(
+                moving(group, topic, self.partition, f"offset {then}") for topic, then in places
+            )
             self._not_yet(
-                f"the committed offsets {committed} of group {cluster.settings.app_id!r} are not those of the changelog {list(saved.offsets)}: "
-                f"an operator or another program moved them. Set them back, or begin anew: {self._remedy()}"
+                f"the committed offsets {committed} of group {group!r} are not those of the changelog {list(saved.offsets)}: "
+                f"an operator or another program moved them. Set them back: {back}; or begin anew: {self._remedy()}"
             )
             return
         if saved.ids not in (None, cluster.ids):
