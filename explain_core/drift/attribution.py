@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
@@ -117,7 +118,11 @@ def dbshap(
         ModelHypothesis(model, measure, data.classes, data.bins, values) for model in models
     ]
     if not hypotheses:
-        learnt, data = _learn_tree(data, measure, seed)
+        whole = data
+        if values:
+            with suppress(ValueError):  # what cannot be told apart cannot be learnt from
+                whole = make_binned(chosen, measure, bins)
+        learnt, data = _learn_tree(data, whole, values, measure, seed)
         hypotheses = [learnt]
     fine = data if bins == joint.BINS else data.with_bins(joint.BINS)
     clocks = joint.clocks(fine.windows, fine.columns)
@@ -211,15 +216,18 @@ def _resolve(
     return measure, [wrap(model, measure.task) for model in distinct]
 
 
-def _learn_tree(data: Binned, loss: Loss, seed: int) -> tuple[TreeHypothesis, Binned]:
-    """A tree learnt from a random half of the baseline, and the data without that half."""
+def _learn_tree(
+    data: Binned, seen: Binned, held: Mapping[str, Any], loss: Loss, seed: int
+) -> tuple[TreeHypothesis, Binned]:
+    """A tree learnt from a random half of the baseline, of all features that are ``seen``, and the data without that half."""
     n = len(data.windows[0])
     if n < 4:
         raise ValueError(f"baseline: {n} rows, and half of them are for the tree; bring four or pass a model")
     order = generator(seed, "halves").permutation(n)
     training, kept = order[: n // 2], np.sort(order[n // 2 :])
     y = data.classes.codes[0][training]
-    tree = TreeHypothesis(data.codes[0][training], y, data.ranks(), loss, data.classes, data.bins)
+    codes = seen.codes[0][training]
+    tree = TreeHypothesis(codes, y, seen.ranks(), loss, seen.classes, seen.bins, held)
     return tree, data.of_rows(kept, np.arange(len(data.windows[1])))
 
 

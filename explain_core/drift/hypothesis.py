@@ -88,7 +88,11 @@ class ModelHypothesis:
 
 
 class TreeHypothesis:
-    """A ``tree`` on the bin codes with its ``leaf_losses``, leaves × classes, fitted on rows that are not explained: the hypothesis must be out of sample."""
+    """A tree on the bin codes, fitted on rows that are not explained: the hypothesis must be out of sample.
+
+    Where it sees features that are not played, whose values are ``held`` on cells, it is for the games a model as any other; else they know the
+    ``tree`` with its ``leaf_losses``, leaves × classes.
+    """
 
     def __init__(
         self,
@@ -98,9 +102,11 @@ class TreeHypothesis:
         loss: Loss,
         classes: Classes,
         bins: Sequence[FeatureBins],
+        held: Mapping[str, Any] | None = None,
     ) -> None:
-        self._bins = bins
-        self.tree, counts = tree.fit(codes, y, len(classes.truths), ranks, np.ones(len(y)))
+        self._bins, self._held = bins, held or {}
+        self._tree, counts = tree.fit(codes, y, len(classes.truths), ranks, np.ones(len(y)))
+        self.tree = None if any(bin_.feature in self._held for bin_ in bins) else self._tree
         shares = normalised(counts)
         if loss.task == "regression":
             means = np.sum(shares * np.array(classes.truths), axis=1)
@@ -116,10 +122,17 @@ class TreeHypothesis:
             if self._bins
             else np.zeros((len(window), 0), dtype=np.int64)
         )
-        return [self._predictions[leaf] for leaf in self.tree.leaves(codes).tolist()]
+        return [self._predictions[leaf] for leaf in self._tree.leaves(codes).tolist()]
 
     def on_cells(self, codes: Codes) -> Values:
-        return self.leaf_losses[self.tree.leaves(codes)]
+        played = iter(codes.T)
+        seen = [
+            np.repeat(bin_.codes(Column.of([self._held[bin_.feature]])), len(codes))
+            if bin_.feature in self._held
+            else next(played)
+            for bin_ in self._bins
+        ]
+        return self.leaf_losses[self._tree.leaves(np.column_stack(seen) if seen else codes)]
 
     def warnings(self) -> list[str]:
         return []

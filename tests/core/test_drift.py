@@ -299,6 +299,29 @@ def test_a_model_sees_what_is_ignored_and_the_games_do_not(moved):
     assert none.product.inputs == () and none.joint.concept.value != 0.0
 
 
+@pytest.mark.parametrize("factorisation", ["joint", "per_feature"])
+def test_a_tree_sees_what_is_ignored_so_that_the_risks_stay_the_same(factorisation):
+    rng = np.random.default_rng(2)
+    windows = []
+    for shift in (0.0, 0.7):
+        a, b, day = (rng.normal(size=1_000) for _ in range(3))
+        y = (a + 2.0 * day > shift).astype(int)
+        windows.append(
+            {"day": (day + 9.0 * shift).tolist(), "a": a.tolist(), "b": b.tolist(), "y": y.tolist()}
+        )
+    plain, ignored, other = (
+        dbshap(*windows, label="y", factorisation=factorisation, ignore=names, bootstrap=3)
+        for names in ([], ["day"], ["b"])
+    )
+    for one in (ignored, other):
+        assert (one.baseline.empirical, one.target.empirical) == (
+            plain.baseline.empirical,
+            plain.target.empirical,
+        )
+        assert sum(cause.value for cause in one.joint.players) == pytest.approx(one.change)
+    assert plain.verdict == "not attributable" and ignored.verdict == "attributed"
+
+
 def test_a_change_that_is_certain_is_told_without_what_rounding_makes():
     baseline = [({"a": i % 7}, 0) for i in range(200)]
     change = dbshap(baseline, [(x, 1) for x, _ in baseline], hypothesis=lambda x: {0: 1.0}, factorisation="joint")  # fmt: skip
