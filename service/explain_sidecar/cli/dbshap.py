@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from explain_core.factorisations import FACTORISATIONS
-from explain_sidecar.cli.options import COUNT, FILE, json_option, seed_option
+from explain_sidecar.cli.options import COUNT, FILE, json_option, missing_option, seed_option
 from explain_sidecar.cli.root import cli, runs
 
 _DEFAULT = "per_feature"
@@ -55,12 +55,7 @@ def _factorisations(command: Callable[..., None]) -> Callable[..., None]:
     metavar="COLUMN",
     help="No part of the inputs, such as a weekday, which tells the files apart whatever changes; the model still sees it. Can be repeated.",
 )
-@click.option(
-    "--missing",
-    multiple=True,
-    metavar="TEXT",
-    help="A text that stands for a missing value, as an empty cell does. Can be repeated.",
-)
+@missing_option
 @click.option(
     "--bootstrap",
     type=click.IntRange(min=0),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from explain_sidecar.cli.options import FILE, seed_option
+from explain_sidecar.cli.options import FILE, missing_option, seed_option
 from explain_sidecar.cli.root import cli, runs
 
 
@@ -32,12 +32,7 @@ from explain_sidecar.cli.root import cli, runs
     metavar="COLUMN",
     help="No part of the inputs when a change is attributed, such as a date. Can be repeated.",
 )
-@click.option(
-    "--missing",
-    multiple=True,
-    metavar="TEXT",
-    help="A text that stands for a missing value, as an empty cell does. Can be repeated.",
-)
+@missing_option
 @seed_option
 @click.option(
     "--html",

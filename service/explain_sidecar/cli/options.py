@@ -27,3 +27,10 @@ until_caught_up_option = click.option(
 seed_option = click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random draws."
 )
+
+missing_option = click.option(
+    "--missing",
+    multiple=True,
+    metavar="TEXT",
+    help="A text that stands for a missing value, as an empty cell does. Can be repeated.",
+)
