@@ -98,8 +98,19 @@ ALARMS = {
 SEGMENTED = [{"kind": "ipfi", "by": "city", "segments": 5}, {"kind": "isage"}]
 """Five cities of thirty are kept apart, the others are one segment."""
 
+
 SINGLE, SECOND, LATE = 150, 250, 400
 """Records of a partition until a feature gets its second category, another its late one, and another comes up."""
+
+
+ODD = {
+    "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": str(KEY_FILE),
+    "EXPLAIN_RECORD__MAX_BYTES": str(MAX_BYTES),
+    "EXPLAIN_RECORD__MAX_STRING": str(MAX_STRING),
+    "EXPLAIN_RECORD__MAX_FEATURES": str(MAX_FEATURES),
+    "EXPLAIN_EXPLAINERS": json.dumps(SEGMENTED),
+}
+"""Of the records of ``_odd``."""
 
 
 def all_models() -> Stream:
@@ -111,15 +122,10 @@ def all_models() -> Stream:
 
     def environment(number: int) -> dict[str, str]:
         task = TASKS[number % len(TASKS)]
-        return {
+        return ODD | {
             "EXPLAIN_MODEL__TASK": task,
             "EXPLAIN_MODEL__FACTORY": "tests.crash.models:drawn",
-            "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": str(KEY_FILE),
             "EXPLAIN_MODEL__PARAMS": json.dumps({"task": task}),
-            "EXPLAIN_RECORD__MAX_BYTES": str(MAX_BYTES),
-            "EXPLAIN_RECORD__MAX_STRING": str(MAX_STRING),
-            "EXPLAIN_RECORD__MAX_FEATURES": str(MAX_FEATURES),
-            "EXPLAIN_EXPLAINERS": json.dumps(SEGMENTED),
             "EXPLAIN_ALARMS": json.dumps(ALARMS | {"subjects": [*ALARMS["subjects"], "segments"]}),
             "EXPLAIN_DRIFT__ON_ALARM": json.dumps(number // len(TASKS) % 2 == 0),
         }
@@ -137,17 +143,25 @@ def _odd(partitions: int, seed: int) -> Iterator[Fed]:
         yield Fed(partition, value, _headers(rng), UNREADABLE if odd else ())
 
 
+def _supervised(
+    records: Callable[[int, int], Iterator[Fed]], environment: dict[str, str], rate: float
+) -> Stream:
+    return Stream(
+        records,
+        lambda number: environment,
+        SUPERVISED_KINDS,
+        slice=2 * len(SUPERVISED_KINDS),
+        rate=rate,
+        supervised=True,
+    )
+
+
 def all_options() -> Stream:
     """The records of ``all_models`` under the default model, supervised, with all that can be switched on beside it; those without a label are predicted."""
-    environment = {
+    environment = ODD | {
         "EXPLAIN_MODEL__TASK": "multiclass",
         "EXPLAIN_CHALLENGER__FACTORY": "river.tree:HoeffdingTreeClassifier",
         "EXPLAIN_CHALLENGER__SHIFT_EVERY": "20",
-        "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": str(KEY_FILE),
-        "EXPLAIN_RECORD__MAX_BYTES": str(MAX_BYTES),
-        "EXPLAIN_RECORD__MAX_STRING": str(MAX_STRING),
-        "EXPLAIN_RECORD__MAX_FEATURES": str(MAX_FEATURES),
-        "EXPLAIN_EXPLAINERS": json.dumps(SEGMENTED),
         "EXPLAIN_ALARMS": json.dumps(ALARMS | {"subjects": get_args(Watched)}),
         "EXPLAIN_DRIFT__ON_ALARM": "true",
         "EXPLAIN_EXPLAIN__ESTIMATED_LOSS": "true",
@@ -156,14 +170,7 @@ def all_options() -> Stream:
         "EXPLAIN_RECORD__UNLABELLED": "predict",
         "EXPLAIN_ROWS__ENABLED": "true",
     }
-    return Stream(
-        _odd,
-        lambda number: environment,
-        SUPERVISED_KINDS,
-        slice=2 * len(SUPERVISED_KINDS),
-        rate=40,
-        supervised=True,
-    )
+    return _supervised(_odd, environment, 40)
 
 
 def new_protocol() -> Stream:
@@ -315,14 +322,7 @@ def default_model(data: Path | None = None, label: str = "class") -> Stream:
         "EXPLAIN_EMIT__EVERY": "100",
         "EXPLAIN_ALARMS": json.dumps(ALARMS),
     }
-    return Stream(
-        records,
-        lambda number: environment,
-        SUPERVISED_KINDS,
-        slice=2 * len(SUPERVISED_KINDS),
-        rate=80,
-        supervised=True,
-    )
+    return _supervised(records, environment, 80)
 
 
 def _phishing() -> Iterator[dict[str, Any]]:
