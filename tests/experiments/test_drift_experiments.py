@@ -3,19 +3,10 @@
 import numpy as np
 import pytest
 
-from benchmarks.drift import brute_force
 from experiments.data import Table
 from experiments.dbshap import SYNTHETIC, found, pairs, scenario
 from experiments.drift_naming import CONCEPT, DRIFTS, Fitted, explain
-from explain_core.drift.shapley import solve_terms
 from explain_core.models import wrap
-
-
-def test_the_benchmark_s_brute_force_solves_the_game_that_the_library_solves():
-    rng = np.random.default_rng(0)
-    terms = rng.normal(size=(30, 2)), *rng.random((2, 5, 30))
-    exact = solve_terms(*terms).values
-    assert brute_force(terms) == pytest.approx(exact, abs=1e-12)
 
 
 @pytest.mark.parametrize("number", [1, 2])
