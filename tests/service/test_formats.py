@@ -72,12 +72,6 @@ def field(name, kind, **others):
     return {"name": name, "type": kind, **others}
 
 
-def one_field(kind, value):
-    """What a value of an Avro type is read as."""
-    schema = record(field("x", kind))
-    return Stream("avro", {7: schema}).read(frame(7, avro(schema, {"x": value})))["x"]
-
-
 def message_of(text, values, name="Flight"):
     """The bytes of a Protobuf message, by its .proto and JSON."""
     from google.protobuf import descriptor_pool, json_format, message_factory
