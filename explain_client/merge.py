@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from explain_client.explanation import Explanation
-from explain_client.importance import Importance
+from explain_client.importance import Importance, pick
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,14 @@ class Merged:
     warming: int
     label: str = "average over partition models"
 
-    def importance(self, estimator: str, loss: str) -> Mapping[str, MergedImportance]:
-        """By feature. ``KeyError`` for what no partition has."""
-        return self.importances[estimator][loss]
+    def importance(
+        self, estimator: str | None = None, loss: str | None = None
+    ) -> Mapping[str, MergedImportance]:
+        """By feature, under an estimator and a loss, by default the first ones. ``KeyError`` names those known."""
+        found: Mapping[str, MergedImportance] = pick(
+            pick(self.importances, estimator, "estimator"), loss, "loss"
+        )
+        return found
 
 
 def merge(explanations: Iterable[Explanation], window: int = 10_000) -> Merged:

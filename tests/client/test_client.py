@@ -371,6 +371,9 @@ def test_the_merged_value_error_and_spread_are_those_of_the_formulas():
     assert cell.value == pytest.approx(0.75 * 0.2 + 0.25 * 0.6)
     assert cell.std == pytest.approx(math.sqrt(0.75**2 * 0.03**2 + 0.25**2 * 0.04**2))
     assert cell.spread == pytest.approx(math.sqrt(0.75 * 0.1**2 + 0.25 * 0.3**2))
+    assert merged.importance() == merged.importance(*next((e, next(iter(by))) for e, by in merged.importances.items()))  # fmt: skip
+    with pytest.raises(KeyError, match="estimator 'ifpi' is not in this explanation, which has ipfi"):
+        merged.importance("ifpi")
     assert (merged.warming, merged.label) == (0, "average over partition models")
 
 
