@@ -235,17 +235,14 @@ class Story:
                 short(name(one.feature or one.subject.replace("_", " "))) for one in lasting
             )
             text += f" It is over: nearer to before since {self._when(self.over)}{_but(list(named))}"
-            causes = [
-                one.cause for one in self.back if _key(one) == _key(lead) and one.cause in self.why_back
-            ]
-            text += (
-                f"; what ended it: {self._reason(self.why_back[causes[-1]], -1, name)}." if causes else "."
-            )
+            whys = [self.why_back.get(one.cause) for one in self.back if _key(one) == _key(lead)]
+            why = next(filter(None, reversed(whys)), None)
+            text += f"; what ended it: {self._reason(why, -1, name)}." if why else "."
         if self.expected is not None:
             text += f" Expected: {self.expected.why[:LONGEST].rstrip('.')}."
         if self.acknowledged is not None:
-            why = self.acknowledged.why[:LONGEST].rstrip(".")
-            text += f" Acknowledged: {why}." if why else " Acknowledged."
+            said = self.acknowledged.why[:LONGEST].rstrip(".")
+            text += f" Acknowledged: {said}." if said else " Acknowledged."
         return text
 
     def _when(self, at: Moment) -> str:

@@ -2,8 +2,8 @@
 
 The command gets the records topic, the partition and the offset from which the new concept holds. With ``drift.on_alarm`` that is the onset.
 Otherwise it is the first record after the window in which the change was found: nobody knows where in it, or in the one before, it happened.
-Of a change that two windows share, the second finding is passed over. The program is a member of a consumer group and commits a message once its
-command has succeeded, so none is lost when the program stops.
+Of a change that two windows share, the second finding is passed over, unless the program was started again between them. The program is
+a member of a consumer group and commits a message once its command has succeeded, so none is lost when it stops.
 """
 
 import argparse
