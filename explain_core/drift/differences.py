@@ -192,7 +192,7 @@ def _moved_chance(feature: Feature) -> float:
 
 
 def _chi_squared(counts: Values) -> float:
-    statistic, freedom = _statistic(counts[:, None])
+    statistic, freedom = chi_squared(counts[:, None])
     return float(chdtrc(freedom, statistic)[0]) if freedom[0] else 1.0
 
 
@@ -206,7 +206,7 @@ def _few_chance(counts: Values) -> list[float]:
     return [2.0 * int(few.sum()) * float(np.min(tails))] if few.any() else []
 
 
-def _statistic(counts: Values) -> Pair:
+def chi_squared(counts: Values) -> Pair:
     """Pearson's statistic of each group of windows × groups × cells, and its degrees of freedom."""
     n = counts.sum(axis=2)
     least = n.min(axis=0) / np.maximum(n.sum(axis=0), 1.0)
@@ -396,7 +396,7 @@ def _together(feature: Feature, others: Sequence[Feature]) -> Pair:
         if k
         else np.zeros((2, 0, width))
     )
-    statistic, freedom = (part.reshape(k, width).sum(axis=1) for part in _statistic(tables))
+    statistic, freedom = (part.reshape(k, width).sum(axis=1) for part in chi_squared(tables))
     return statistic, np.maximum(freedom, 1.0)
 
 

@@ -4,9 +4,9 @@ P(y|x) and P(x) then both change, by Bayes' rule, so the games may name both as 
 
 - P(y) moved, by χ² of the labels' counts; in a regression, of the counts of the truth's bins;
 - P(x) moved: trees that learn on one half of the rows which window a row is from predict it on the other half;
-- P(x|y) did not: among rows with the same label such trees predict nothing.
+- P(x|y) did not: among rows with the same label such trees predict nothing, and no feature has other values, by χ² and by the mean of its ranks (van Elteren 1960).
 
-The last is a test that does not reject. So a change in the inputs of a label that is too small for this number of rows counts as none. So does a
+The last are tests that do not reject. So a change in the inputs of a label that is too small for this number of rows counts as none. So does a
 change of shares that follows the model's prediction, where that is as good as the label.
 """
 
@@ -15,13 +15,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import chdtrc
+from scipy.special import chdtrc, ndtr
 
+from explain_core.bands import holm
 from explain_core.drift.arrays import Codes, Values
+from explain_core.drift.differences import chi_squared
 from explain_core.drift.joint import CodedColumns, Halves, halves_of, log_odds
 
 LEVEL = 0.01
-"""The level of the first two tests."""
+"""The level of the first two tests, and of those of all features together."""
 LIMIT = 2.3263478740408408
 """Standard errors that this is, on one side: of the second test, and of the third."""
 LEAST = 5
@@ -38,7 +40,37 @@ def shifted(columns: CodedColumns, labels: tuple[Codes, Codes], rng: np.random.G
         return False
     halves = halves_of(columns, rng)
     same = (np.zeros_like(labels[0]), np.zeros_like(labels[1]))
-    return _apart(columns, same, halves) > LIMIT and _apart(columns, labels, halves) <= LIMIT
+    if _apart(columns, same, halves) <= LIMIT or _apart(columns, labels, halves) > LIMIT:
+        return False
+    return not any(holm(_chances(columns, labels), LEVEL))
+
+
+def _chances(columns: CodedColumns, labels: tuple[Codes, Codes]) -> list[float]:
+    """Of so different values of each column among rows with the same label, where there is no difference."""
+    found, classes = [], _counts(labels).shape[1]
+    for j, size in enumerate(columns.sizes):
+        cells = [own * size + codes[:, j] for own, codes in zip(labels, columns.codes, strict=True)]
+        table = np.array([np.bincount(of, minlength=classes * size) for of in cells], dtype=float)
+        table = table.reshape(2, classes, size)
+        statistic, freedom = chi_squared(table)
+        if freedom.sum() > 0.0:
+            found.append(float(chdtrc(freedom.sum(), statistic.sum())))
+        if j not in columns.unordered:
+            found.append(_rank_chance(table, table.sum(axis=2)))
+    return found
+
+
+def _rank_chance(table: Values, n: Values) -> float:
+    """By the mean ranks within each label, of windows × labels × codes."""
+    both = n.min(axis=0) > 0.0
+    table, n = table[:, both], n[:, both]
+    pooled = table.sum(axis=0)
+    rank = (np.cumsum(pooled, axis=1) - 0.5 * pooled) / n.sum(axis=0)[:, None] - 0.5
+    means = (table * rank).sum(axis=2) / n
+    variance = (pooled * rank**2).sum(axis=1) / n.sum(axis=0)
+    size = n.prod(axis=0) / n.sum(axis=0)
+    error = math.sqrt(float(np.sum(size * variance)))
+    return float(2.0 * ndtr(-abs(float(np.sum(size * (means[1] - means[0])))) / error)) if error else 1.0
 
 
 def _counts(labels: tuple[Codes, Codes]) -> Values:

@@ -322,6 +322,25 @@ def test_a_tree_sees_what_is_ignored_so_that_the_risks_stay_the_same(factorisati
     assert plain.verdict == "not attributable" and ignored.verdict == "attributed"
 
 
+@pytest.mark.parametrize(("by", "shifted"), [("x", False), ("y", True)])
+def test_a_shift_of_the_labels_is_told_from_one_of_an_input_that_is_small(by, shifted):
+    """Trees that know the label often tell a shift of .3 standard deviations from nothing no more at 1,000 rows."""
+    told = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        a, b = rng.normal(size=(2, 4_000))
+        a[1_000:] += 0.3 * (by == "x")
+        y = (1.5 * a - b + rng.logistic(size=4_000) > 0.0).astype(int)
+        kept = [
+            *range(1_000),
+            *(1_000 + np.flatnonzero((by == "x") | (rng.random(3_000) < 0.1 + 0.8 * y[1_000:]))),
+        ][:2_000]
+        rows = [({"a": float(a[i]), "b": float(b[i])}, int(y[i])) for i in kept]
+        model = {"hypothesis": lambda x: {int(1.5 * x["a"] > x["b"]): 1.0}, "factorisation": "joint"}
+        told.append(dbshap(rows[:1_000], rows[1_000:], **model).label_shift)
+    assert sum(told) >= 6 if shifted else not any(told), told
+
+
 def test_a_change_that_is_certain_is_told_without_what_rounding_makes():
     baseline = [({"a": i % 7}, 0) for i in range(200)]
     change = dbshap(baseline, [(x, 1) for x, _ in baseline], hypothesis=lambda x: {0: 1.0}, factorisation="joint")  # fmt: skip
