@@ -3,7 +3,9 @@
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -30,6 +32,18 @@ WAITING = {"crash", "broker"}
 
 SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text().split())
 """The tests that need no broker and take half a second of CPU or more, with all their parameters: `make check` leaves them out."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    from benchmarks.browser import launch
+
+    with sync_playwright() as playwright:
+        launched = launch(playwright)
+        yield launched
+        launched.close()
 
 
 def pytest_configure() -> None:

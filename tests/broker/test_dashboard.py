@@ -3,24 +3,14 @@
 import json
 import re
 import socket
-from collections.abc import Iterator
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
-from benchmarks.browser import launch
 from tests.broker.harness import Factory, Pipeline, Process
 from tests.browser import HOSTILE, Visit
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        launched = launch(playwright)
-        yield launched
-        launched.close()
 
 
 class Dashboard(Process):

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from benchmarks.browser import launch
 from explain_client import Explanation, Prediction
 from explain_client.fields import utc
 from explain_client.words import day, estimator_name, figure, loss_name, minute, rough, second
@@ -73,14 +72,6 @@ def take(site: Dashboard, partition: int, messages: list[Any]) -> None:
                 }
                 named[output.destination](partition, output.value)
         feed.version += 1
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        launched = launch(playwright)
-        yield launched
-        launched.close()
 
 
 @pytest.fixture
