@@ -366,8 +366,12 @@ def test_explanations_without_offset_and_snapshot_are_reproduced_or_refused(dele
         driver.finish_in_order()
 
 
-def test_a_replay_that_diverges_is_refused_and_names_both_sides_and_is_accepted_by_name_alone() -> None:
-    model = {"model": {"factory": "tests.driver.model:Unpredictable"}}
+@pytest.mark.parametrize(("name", "fold"), [("Unpredictable", True), ("Wavering", False)])
+def test_a_replay_that_diverges_is_refused_and_names_both_sides_and_is_accepted_by_name_alone(
+    name: str, fold: bool
+) -> None:
+    """Also where the explanations alone differ, to which the fold digest is blind."""
+    model = {"model": {"factory": f"tests.driver.model:{name}"}}
     driver = behind_its_snapshot(**model)
 
     def accepting(offset: int) -> Settings:
@@ -376,11 +380,18 @@ def test_a_replay_that_diverges_is_refused_and_names_both_sides_and_is_accepted_
 
     said = refused(driver)
     assert "the replay up to offset 50 gives another state than the one that published" in said
+    assert ("fold digest" in said) == fold
+    assert re.search(
+        r"chain of explanations (\w+) of (\d+) messages here, (?!\1)\w+ of \2 messages there \(epoch", said
+    )
     assert "recovery.on_divergence=continue, recovery.partition=0, recovery.offset=50" in said
     assert driver.run_to_end(accepting(49)) != []
     before = len(explanations(driver))
+    driver.start(0, accepting(50))
+    driver.turn(0, 50)
+    driver.lose()  # once it has stored what was accepted, before anything else
     driver.feed(0, values(20, 5))
-    assert driver.run_to_end(accepting(50)) == []
+    assert driver.run_to_end() == []
     found = explanations(driver)
     assert found[before]["notices"] == ["an operator accepted that the replay up to offset 50 diverged"]
     assert [message["seq"] for message in found] == list(range(len(found)))
