@@ -21,7 +21,7 @@ from explain_client.drift import Drift
 from explain_client.errors import SchemaError
 from explain_client.explanation import Explanation
 from explain_client.fields import is_date, read
-from explain_client.periods import Period
+from explain_client.periods import SHARE, Period
 
 MOST = 500
 """Stories, and messages of the control topic, that are kept, the newest."""
@@ -121,8 +121,14 @@ class Why:
                 return None
             model = change["joint"]["hypothesis"] or change["learning"] or {"low": None}
             learnt = 0 if model["low"] is None else (model["low"] > 0.0) - (model["high"] < 0.0)
-            causes = ("concept" if cause == "concept" else "inputs" for cause in drift.causes)
-            known = cls(tuple(dict.fromkeys(causes)), change["verdict"] == "attributed", learnt)
+            named = dict.fromkeys("concept" if cause == "concept" else "inputs" for cause in drift.causes)
+            causes = list(named)
+            if len(causes) > 1:  # one that has hardly a part in the change is not told beside the other
+                joint = change["joint"]
+                inputs = abs(sum(part["value"] for part in joint["inputs"]))
+                sizes = {"concept": abs(joint["concept"]["value"]), "inputs": inputs}
+                causes = [cause for cause in causes if sizes[cause] >= SHARE * max(sizes.values())]
+            known = cls(tuple(causes), change["verdict"] == "attributed", learnt)
             if place := change.get("where"):
                 known = replace(known, place=(str(place["feature"]), str(place["value"])))
             for first in drift.differences[:1]:

@@ -39,7 +39,7 @@ def drift_of(seq, **change):
     found = {
         "verdict": "attributed",
         "causes": ["concept"],
-        "joint": {"hypothesis": None},
+        "joint": {"hypothesis": None, "concept": {"value": 0.1}, "inputs": [{"value": 0.1}]},
         "learning": None,
     } | change
     example = body["differences"][0]

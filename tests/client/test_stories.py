@@ -56,6 +56,8 @@ def test_what_has_one_cause_is_told_in_one_sentence_whatever_topic_is_read_first
     ("change", "words"),
     [
         ({"causes": ["inputs", "concept"]}, "the inputs and the concept changed"),
+        ({"causes": ["inputs", "concept"], "joint": {"hypothesis": None, "concept": {"value": 0.7}, "inputs": [{"value": -0.02}, {"value": 0.01}]}}, "the concept changed"),
+        ({"causes": ["inputs", "concept"], "joint": {"hypothesis": None, "concept": {"value": 0.1}, "inputs": [{"value": -0.02}, {"value": 0.01}]}}, "the inputs and the concept changed"),
         ({"causes": ["inputs"], "differences": [{"feature": "temp"}]}, "the inputs changed, first of all temp"),
         ({"causes": ["inputs"], "differences": [{"feature": "temp", "words": "temp is missing in 30% of the rows (before: 0%)"}]}, "the inputs changed, first of all temp, which is missing in 30% of the rows (before: 0%)"),
         ({"differences": [{"feature": "temp", "fault": True}]}, "this looks like a fault of temp"),
