@@ -1,12 +1,49 @@
 """Visits to the dashboard in a real browser."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Page
 
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.http.dashboard import Dashboard
+from explain_sidecar.http.server import address, bind, serving
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.operation import HttpSettings
+
 AXE = Path(__file__).parent / "node_modules/axe-core/axe.min.js"
+START = 1_700_000_000_000
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
+
+
+@contextmanager
+def served(settings: Settings) -> Iterator[tuple[Dashboard, str]]:
+    """A dashboard that has read nothing yet, and its address."""
+    made, http = Dashboard(settings), HttpSettings(port=0)
+    made.feed.problem = None  # as when it is connected
+    sock = bind(http)
+    with serving(made.routes, sock, http):
+        yield made, address(sock)
+        made.stop()
+
+
+def take(site: Dashboard, partition: int, messages: list[Any]) -> None:
+    feed = site.feed
+    with feed.lock:
+        for output in messages:
+            if output.destination == "dead_letters":
+                feed.letter(partition, InputRecord(0, START, output.key, output.value, output.headers))
+            else:
+                named = {
+                    "explanations": feed.explanation,
+                    "drift": feed.change,
+                    "alarms": feed.alarm,
+                    "predictions": feed.prediction,
+                }
+                named[output.destination](partition, output.value)
+        feed.version += 1
 
 
 class Visit:

@@ -21,16 +21,13 @@ from explain_core.losses import NAMED
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.http.dashboard import Dashboard
-from explain_sidecar.http.server import address, bind, serving
 from explain_sidecar.http.views import VIEWS
 from explain_sidecar.settings import Settings
 from explain_sidecar.settings.dependence import DependenceSettings
-from explain_sidecar.settings.operation import HttpSettings
 from tests import feeds
-from tests.browser import AXE, HOSTILE, Visit
+from tests.browser import AXE, HOSTILE, START, Visit, served, take
 
 FORMULA = "=HYPERLINK(0)"
-START = 1_700_000_000_000
 HOUR = 3_600_000
 
 
@@ -57,34 +54,13 @@ def outputs(partition: int) -> list[Any]:
     return found
 
 
-def take(site: Dashboard, partition: int, messages: list[Any]) -> None:
-    feed = site.feed
-    with feed.lock:
-        for output in messages:
-            if output.destination == "dead_letters":
-                feed.letter(partition, InputRecord(0, START, output.key, output.value, output.headers))
-            else:
-                named = {
-                    "explanations": feed.explanation,
-                    "drift": feed.change,
-                    "alarms": feed.alarm,
-                    "predictions": feed.prediction,
-                }
-                named[output.destination](partition, output.value)
-        feed.version += 1
-
-
 @pytest.fixture
 def site() -> Iterator[tuple[Dashboard, str]]:
     """A dashboard that has read two partitions, and its address."""
-    made, http = Dashboard(settings()), HttpSettings(port=0)
-    made.feed.problem = None  # as when it is connected
-    for partition in (0, 1):
-        take(made, partition, outputs(partition))
-    sock = bind(http)
-    with serving(made.routes, sock, http):
-        yield made, address(sock)
-        made.stop()
+    with served(settings()) as (made, where):
+        for partition in (0, 1):
+            take(made, partition, outputs(partition))
+        yield made, where
 
 
 def test_the_page_writes_losses_times_and_numbers_as_every_command_does(
@@ -319,18 +295,15 @@ def test_where_the_values_of_a_feature_are_is_drawn_below_its_curve(browser: Bro
     chosen = settings().model_copy(
         update={"partial_dependence": DependenceSettings(features=["turned"], every=5, points=4)}
     )
-    state, rng, site = PartitionState(chosen, 0), random.Random(3), Dashboard(chosen)
-    site.feed.problem = None
-    told = []
+    state, rng, told = PartitionState(chosen, 0), random.Random(3), []
     for offset in range(200):
         x = {"turned": rng.gauss(0, 1), "calm": rng.random(), "label": rng.random() > 0.5}
         told += state.step(InputRecord(offset, START + offset * HOUR, b"k", json.dumps(x).encode()))
-    take(site, 0, told)
     (curve,) = Explanation.from_json(told[-1].value).partial_dependence
-    sock = bind(http := HttpSettings(port=0))
-    with serving(site.routes, sock, http):
+    with served(chosen) as (site, where):
+        take(site, 0, told)
         page = browser.new_page()
-        page.goto(f"{address(sock)}#view=importance&feature=turned")
+        page.goto(f"{where}#view=importance&feature=turned")
         bars = page.locator("#dependence .shares span")
         bars.nth(2).wait_for()
         heights = bars.evaluate_all("bars => bars.map((bar) => bar.getBoundingClientRect().height)")
@@ -341,20 +314,16 @@ def test_where_the_values_of_a_feature_are_is_drawn_below_its_curve(browser: Bro
         assert below.endswith(f"({100 * curve.shares[0]:.0f} % below)")
         assert above.endswith(f"({100 * curve.shares[-1]:.0f} % from here on)")
         page.close()
-        site.stop()
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 400)])
 def test_a_prediction_is_looked_up_by_its_id(browser: Browser, scheme: str, width: int) -> None:
-    made = Dashboard(feeds.settings(**feeds.PREDICTED))
-    made.feed.problem = None
-    take(made, 0, feeds.predicted())
     told = [Prediction.from_json(one.value) for one in feeds.predicted() if one.destination == "predictions"]
     event, settled = told[40], told[61]
-    sock = bind(http := HttpSettings(port=0))
-    with serving(made.routes, sock, http):
+    with served(feeds.settings(**feeds.PREDICTED)) as (made, where):
+        take(made, 0, feeds.predicted())
         look: dict[str, Any] = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
-        visit = Visit(browser, address(sock), "view=predictions", **look)
+        visit = Visit(browser, where, "view=predictions", **look)
         page = visit.page
         page.wait_for_selector("#sentence:has-text('the newest 61 predictions')")
         field = page.get_by_label("Look up a prediction: id")
@@ -391,7 +360,7 @@ def test_a_prediction_is_looked_up_by_its_id(browser: Browser, scheme: str, widt
         found = page.evaluate("axe.run().then((result) => result.violations)")
         assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        other = Visit(browser, address(sock), page.url.partition("#")[2], **look)
+        other = Visit(browser, where, page.url.partition("#")[2], **look)
         other.page.wait_for_selector("#found article")
         assert other.page.input_value("#record-id") == "r40"
         for part in ("#sentence", "#found"):
@@ -406,7 +375,6 @@ def test_a_prediction_is_looked_up_by_its_id(browser: Browser, scheme: str, widt
         assert page.locator("#found article").count() == 0
         for visitor in (visit, other):
             visitor.end()
-        made.stop()
 
 
 def test_an_address_that_is_shared_shows_the_same(site: tuple[Dashboard, str], browser: Browser) -> None:
@@ -546,18 +514,15 @@ def test_numbers_of_any_size_and_long_names_have_room(browser: Browser, unit: fl
         EXPLAIN_DRIFT__FACTORISATION="per_feature",
         EXPLAIN_EMIT__EVERY="100",
     )
-    state, rng, site = PartitionState(chosen, 0), random.Random(3), Dashboard(chosen)
-    site.feed.problem = None
-    told = []
+    state, rng, told = PartitionState(chosen, 0), random.Random(3), []
     for offset in range(600):
         x = {f"customer.address.of.delivery.{name}": rng.random() for name in ("street", "zip")}
         x["label"] = unit * (sum(x.values()) + (offset > 300))
         told += state.step(InputRecord(offset, START + offset * 60_000, b"k", json.dumps(x).encode()))
-    take(site, 0, told)
-    sock = bind(http := HttpSettings(port=0))
-    with serving(site.routes, sock, http):
+    with served(chosen) as (site, where):
+        take(site, 0, told)
         for view, some in {"overview": ".drivers .cut", "changes": "#opened .name", "importance": "#heat .cut", "partitions": "#grid tbody .cut"}.items():  # fmt: skip
-            visit = Visit(browser, address(sock), f"view={view}", viewport={"width": width, "height": 800})
+            visit = Visit(browser, where, f"view={view}", viewport={"width": width, "height": 800})
             visit.page.locator(some).first.wait_for()
             assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
             # What is drawn of a name is its end, and no number is wider than the panel that it is in.
@@ -587,23 +552,19 @@ def test_numbers_of_any_size_and_long_names_have_room(browser: Browser, unit: fl
                 assert visit.page.locator("#ranks svg").bounding_box()["height"] == 2 * 24  # type: ignore[index]
             visit.end()
         page = browser.new_page()
-        page.goto(address(sock))
+        page.goto(where)
         written = page.evaluate("import('/static/words.js').then((words) => [words.ticks([0, 1.5e27]), words.ticks([-2.5e-15, 0]), words.ticks([0, 0.05]), words.ticks([0, 2500000])])")  # fmt: skip
         assert written == [["0", "1.5e+27"], ["−2.5e-15", "0"], ["0", "0.05"], ["0", "2,500,000"]]
         page.close()
-        site.stop()
 
 
 def test_records_that_all_came_at_one_time_have_a_chart(browser: Browser) -> None:
     """As those of a file that was written to a topic at once; the times of some minutes have seconds."""
-    site = Dashboard(settings())
-    site.feed.problem = None
     values = [output.value for output in outputs(0) if output.destination == "explanations"][:20]
-    for value in values:
-        site.feed.explanation(0, json.dumps(json.loads(value) | {"timestamp": START}).encode())
-    sock = bind(http := HttpSettings(port=0))
-    with serving(site.routes, sock, http):
-        visit = Visit(browser, address(sock), "view=changes", color_scheme="light")
+    with served(settings()) as (site, where):
+        for value in values:
+            site.feed.explanation(0, json.dumps(json.loads(value) | {"timestamp": START}).encode())
+        visit = Visit(browser, where, "view=changes", color_scheme="light")
         visit.page.wait_for_selector("#risk-chart .main")
         drawn = """() => {
           const canvas = document.querySelector("#risk-chart canvas");
@@ -613,21 +574,16 @@ def test_records_that_all_came_at_one_time_have_a_chart(browser: Browser) -> Non
         visit.page.wait_for_function(drawn)
         assert visit.page.evaluate("import('/static/words.js').then((words) => [words.day(1.7e9, 60), words.day(1.7e9, 3600)])") == ["22:13:20", "2023-11-14 22:13"]  # fmt: skip
         visit.end()
-        site.stop()
 
 
 def test_before_there_is_anything_the_page_says_so_and_then_begins(browser: Browser) -> None:
-    made, http = Dashboard(settings()), HttpSettings(port=0)
-    made.feed.problem = None
-    sock = bind(http)
-    with serving(made.routes, sock, http):
+    with served(settings()) as (made, where):
         page = browser.new_page()
-        page.goto(address(sock))
+        page.goto(where)
         page.wait_for_selector("#nothing")
         page.wait_for_selector("#sentence:has-text('No explanation yet')")
         for part in range(0, 400, 100):
             take(made, 0, outputs(0)[part : part + 100])
         page.wait_for_selector("#multiples tbody tr")
         assert page.locator("#nothing").is_hidden()
-        made.stop()
         page.close()
