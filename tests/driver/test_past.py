@@ -374,8 +374,8 @@ def test_a_replay_that_diverges_is_refused_and_names_both_sides_and_is_accepted_
     model = {"model": {"factory": f"tests.driver.model:{name}"}}
     driver = behind_its_snapshot(**model)
 
-    def accepting(offset: int) -> Settings:
-        recovery = {"on_divergence": "continue", "partition": 0, "offset": offset}
+    def accepting(**other: Any) -> Settings:
+        recovery = {"on_divergence": "continue", "partition": 0, "offset": 50} | other
         return Settings(**{**TINY, **RARE, **model, "recovery": recovery})
 
     said = refused(driver)
@@ -385,9 +385,10 @@ def test_a_replay_that_diverges_is_refused_and_names_both_sides_and_is_accepted_
         r"chain of explanations (\w+) of (\d+) messages here, (?!\1)\w+ of \2 messages there \(epoch", said
     )
     assert "recovery.on_divergence=continue, recovery.partition=0, recovery.offset=50" in said
-    assert driver.run_to_end(accepting(49)) != []
+    for other in ({"offset": 49}, {"partition": 1}, {"on_divergence": "fail"}):
+        assert driver.run_to_end(accepting(**other)) != [], other
     before = len(explanations(driver))
-    driver.start(0, accepting(50))
+    driver.start(0, accepting())
     driver.turn(0, 50)
     driver.lose()  # once it has stored what was accepted, before anything else
     driver.feed(0, values(20, 5))
