@@ -92,8 +92,9 @@ def losses_by_class(loss: Loss, predictions: Predictions, classes: Classes) -> V
             for prediction in _one_by_one(predictions)
         ]
         found = np.array(table, dtype=float).reshape(len(table), len(truths)) + classes.spread
-    if not (np.abs(found) <= MOST).all():
-        i, c = np.argwhere(~(np.abs(found) <= MOST))[0].tolist()
+    beyond = ~(np.abs(found) <= MOST)  # NaN, too
+    if beyond.any():
+        i, c = np.argwhere(beyond)[0].tolist()
         raise _not_finite(loss, _one_by_one(predictions)[i], truths[c], float(found[i, c]))
     return found
 
@@ -107,8 +108,9 @@ def own_losses(loss: Loss, predictions: Predictions, y: Sequence[Any], classes: 
     found = np.array(
         [loss(truth, prediction) for truth, prediction in zip(y, given, strict=True)], dtype=float
     )
-    if not (np.abs(found) <= MOST).all():
-        i = int(np.flatnonzero(~(np.abs(found) <= MOST))[0])
+    beyond = ~(np.abs(found) <= MOST)  # NaN, too
+    if beyond.any():
+        i = int(np.flatnonzero(beyond)[0])
         raise _not_finite(loss, given[i], y[i], float(found[i]))
     return found
 

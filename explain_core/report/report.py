@@ -453,19 +453,19 @@ class Report:
     @property
     def summary(self) -> str:
         """How many records, how good the model is, and the digest."""
-        loss = self.explainer.slots[ONLY].explained.performance.losses[0].name
         left = f" ({self.unlabelled:,} without a label were left out)" if self.unlabelled else ""
         figures = "none yet"
         if self.records:
-            model, empty, over = self._losses(loss)
+            model, empty, over = self._losses()
             figures = f"{self._loss} {figure(model)} {over}, that of no model {figure(empty)}"
         return f"{self.records:,} records{left}; {figures}; digest {self.digest}"
 
-    def _losses(self, loss: str) -> tuple[float, float, str]:
-        """The mean loss of the model and of no model, and over what: the records of which ``drivers`` speaks, else those smoothed."""
+    def _losses(self) -> tuple[float, float, str]:
+        """The mean of the first loss of the model and of no model, and over what: the records of which ``drivers`` speaks, else those smoothed."""
         from explain_client.periods import span
 
         explained = self.explainer.slots[ONLY].explained
+        loss = explained.performance.losses[0].name
         estimator, first = self._chosen(None, None)
         found = explained.drivers(estimator, first) if first == loss else None
         if found is None:

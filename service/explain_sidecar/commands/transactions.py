@@ -33,7 +33,7 @@ def show(settings: Settings) -> list[Open]:
 
 
 def _not_replayed(settings: Settings) -> list[str]:
-    """What other programs write to, and what the join does, where there is one."""
+    """The topics that other programs write to, and the join where there is one: no replay of the sidecar publishes again what they held."""
     if settings.join.events.topic is None:
         return [settings.topics.records]
     stage = join_settings(settings)

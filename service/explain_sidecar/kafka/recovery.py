@@ -137,7 +137,7 @@ class Recovery:
         self._retry_until: float | None = None
         self._behind_until: float | None = None
         self.delay = ""
-        """Why it waits, since the last answer that does not do."""
+        """Why it last had to wait; empty where it has not."""
         self._topic = cluster.settings.topics.records
         self._who = f"{self._topic} partition {partition}"
         self._extra = {"partition": partition, "offset": None}
