@@ -240,7 +240,7 @@ class Story:
             named = dict.fromkeys(
                 short(name(one.feature or one.subject.replace("_", " "))) for one in lasting
             )
-            text += f" It is over: nearer to before since {self._when(self.over)}{_but(list(named))}"
+            text += f" It is over: nearer to its old level since {self._when(self.over)}{_but(list(named))}"
             whys = [self.why_back.get(one.cause) for one in self.back if _key(one) == _key(lead)]
             why = next(filter(None, reversed(whys)), None)
             text += f"; what ended it: {self._reason(why, -1, name)}." if why else "."

@@ -331,8 +331,8 @@ def test_check_names_what_the_settings_look_for_where_no_record_has_it(memory: F
         label = {"EXPLAIN_RECORD__UNLABELLED": unlabelled, "EXPLAIN_RECORD__LABEL": "label" if unlabelled == "reject" else "y"}  # fmt: skip
         body = json.loads(line.cli("check", "--json", **label).stdout)
         found = {one["what"]: one["detail"] for one in body["checks"] if one["what"].startswith("record.")}
-        assert found["record.id"] == "'id' is nothing in all of the sample at record.root, 'data', where its path begins"  # fmt: skip
-        assert "'w' is nothing but 1" in found["record.weight"]
+        assert found["record.id"] == "'id' is in no record of the sample; its path begins at record.root, 'data'"  # fmt: skip
+        assert "'w' is absent or 1 in every record" in found["record.weight"]
         assert ("record.label" in found) == (unlabelled == "predict") != bool(body["labels"])
 
 

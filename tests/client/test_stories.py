@@ -101,7 +101,7 @@ def test_records_of_one_minute_are_told_apart_by_their_offsets():
     (sentence,) = told(loss, back)
     assert sentence.startswith("Since Tuesday 2023-11-14 22:13 UTC (offset 1000) the model's log loss rose")
     assert sentence.endswith(
-        " It is over: nearer to before since Tuesday 2023-11-14 22:13 UTC (offset 3000)."
+        " It is over: nearer to its old level since Tuesday 2023-11-14 22:13 UTC (offset 3000)."
     )
 
 
@@ -127,7 +127,7 @@ def test_a_story_is_over_with_the_alarm_that_takes_its_subject_back():
     (sentence,) = told(*messages(), back)
     assert (
         sentence
-        == f"{SENTENCE} It is over: nearer to before since Friday 2023-11-17 00:13 UTC, but for usage."
+        == f"{SENTENCE} It is over: nearer to its old level since Friday 2023-11-17 00:13 UTC, but for usage."
     ), "a feature that matters more still is not as before"
     half = alarm_of(**LOSS | {"cause": 2}, seq=9, before=0.46, after=0.45, onset=3_000)
     assert [text.count("over") for text in told(*messages(), half)] == [0, 0]
@@ -147,7 +147,7 @@ def test_why_a_subject_came_back_is_told_with_the_end(late):
     why = drift_of(8, causes=["inputs"], differences=[{"feature": "temp"}])
     answered = [why, feature, back] if late else [feature, back, why]
     (sentence,) = told(*messages(), *answered)
-    end = " It is over: nearer to before since Friday 2023-11-17 00:13 UTC; what ended it: the inputs changed, first of all temp."
+    end = " It is over: nearer to its old level since Friday 2023-11-17 00:13 UTC; what ended it: the inputs changed, first of all temp."
     assert sentence == SENTENCE + end
     own = drift_of(8, causes=[], learning={"low": -0.2, "high": -0.1})
     assert told(*messages(), feature, back, own)[0].endswith("; what ended it: the model itself changed.")

@@ -85,7 +85,7 @@ def test_with_alarms_the_sentence_is_the_newest_story_of_this_model_or_what_woul
     first, second = stories
     assert second.over and headline_of(course, alarms=[first, second]).endswith(first.sentence())
     assert headline_of(course, alarms=[second]).endswith(
-        f"It is over: nearer to before since {moment(asdict(second.over))}."
+        f"It is over: nearer to its old level since {moment(asdict(second.over))}."
     )
     other = [*Stories().add(alarm_of(seq=0, version="v2")), *Stories().add(alarm_of(seq=0, epoch=3))]
     assert headline_of(course, floor=0.03, alarms=other).endswith(

@@ -424,7 +424,7 @@ def test_missing_brokers_are_reported_with_the_variable_to_set() -> None:
         ("http: {port: 9000, enabled: true}", ""),
         ("emit: {every: 5}", ""),
         ("emit: {every: 1000}", ""),
-        ("emit: {every: 5000}", "emit.periods: a period ends with a message, so that one of 1000 records has as many as emit.every, 5000"),
+        ("emit: {every: 5000}", "emit.periods: a period ends with a message, and one comes every 5000 records (emit.every), so that a period of 1000 has 5000"),
         ("emit: {every: 5000, periods: [day, all]}", ""),
         ("", ""),
     ],

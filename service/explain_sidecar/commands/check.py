@@ -306,9 +306,9 @@ def _sample(settings: Settings, topic: Topic, found: Sampled, has_model: bool) -
     for role, count in by_settings.roles.items():
         if (name := getattr(settings.record, role)) is not None and not count:
             root = settings.record.root
-            beyond = "" if root is None else f" at record.root, {root!r}, where its path begins"
-            only = " but 1" if role == "weight" else ""
-            yield Finding(f"record.{role}", None, f"{name!r} is nothing{only} in all of the sample{beyond}")
+            begins = "" if root is None else f"; its path begins at record.root, {root!r}"
+            said = "absent or 1 in every record" if role == "weight" else "in no record"
+            yield Finding(f"record.{role}", None, f"{name!r} is {said} of the sample{begins}")
     if settings.record.timestamp is not None and by_settings.newest is not None:
         odd = other_unit(by_settings.newest)
         yield Finding("times", None if odd else True, odd or f"the newest is of {minute(by_settings.newest)}")

@@ -211,12 +211,12 @@ class Settings(Section, BaseSettings):
 
     @property
     def warnings(self) -> list[str]:
-        """A sentence for each that cannot be meant: what is set of sections that are off, as nobody has said whether they are on, and periods shorter than their messages."""
+        """A sentence for each setting that cannot be meant so: of sections that are off, as nobody has said whether they are on, and periods shorter than their messages."""
         found = []
         every, short = self.emit.every, min((p for p in self.emit.periods if isinstance(p, int)), default=0)
         if 0 < short < every:
             found.append(
-                f"emit.periods: a period ends with a message, so that one of {short} records has as many as emit.every, {every}; "
+                f"emit.periods: a period ends with a message, and one comes every {every} records (emit.every), so that a period of {short} has {every}; "
                 f"set emit.every to at most {short}, or name no period of less than {every}"
             )
         for name in type(self).model_fields:
